@@ -1,0 +1,1 @@
+"""A daemonless durable-workflow engine for agents."""

@@ -1,0 +1,114 @@
+"""The tree of commands, and what becomes of an exception: expected error, bug, or Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any
+
+import click
+
+from cruft_sched.errors import CruftError
+
+EXIT_USAGE = 64
+EXIT_BUG = 70
+EXIT_OUTPUT = 74
+EXIT_INTERRUPTED = 130
+
+TREE: dict[str, dict[str, str]] = {
+    "cruft": {"agent": "Run agents, once or as durable jobs.", "demo": "See a job live through its life, in seconds."},
+    "cruft agent": {"run": "Run an agent once.", "schedule": "Start, advance and look at durable jobs."},
+    "cruft agent schedule": {
+        "start": "Make a durable job.",
+        "tick": "Advance a job by one turn.",
+        "status": "Print a job's manifest.",
+        "list": "List the jobs of a store.",
+        "replay": "Print a job's timeline.",
+    },
+}
+"""Every command and its line of help. A command's module is named after it and loaded when it is called."""
+
+
+class Command(click.Command):
+    """A command whose expected errors become one line and an exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except CruftError as error:
+            complain(ctx.command_path, str(error))
+            ctx.exit(error.exit_code)
+
+
+class Group(click.Group):
+    """A group that knows its commands by name and loads none before it is called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(TREE[ctx.command_path])
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        path = f"{ctx.command_path} {cmd_name}"
+        if cmd_name not in TREE[ctx.command_path]:
+            return None
+        if path in TREE:
+            return Group(cmd_name, help=TREE[ctx.command_path][cmd_name])
+        module = import_module(f"cruft_sched.cli.commands.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(TREE[ctx.command_path].items()))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line. Returns its exit code, as documented in docs/exit-codes.md."""
+    root = Group("cruft", help="Durable jobs for agents: no daemon, one sealed file a job.")
+    root.params.append(_version_option())
+    try:
+        code = root.main(list(arguments), prog_name="cruft", standalone_mode=False)
+        sys.stdout.flush()
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx else "cruft"
+        complain(path, f"{error.format_message().rstrip('.')}; see `{path} --help`")
+        return EXIT_USAGE
+    except CruftError as error:
+        complain("cruft", str(error))
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        complain("cruft", "interrupted; the store is whole, run the same command again")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us is gone; the interpreter must not say so
+        return EXIT_OUTPUT
+    except Exception as error:  # a bug, by definition: everything expected is a CruftError
+        from cruft_sched.cli.bug import report
+
+        complain("cruft", report(error))
+        return EXIT_BUG
+    return code if isinstance(code, int) else 0
+
+
+def complain(path: str, sentence: str) -> None:
+    """One line for people, on standard error."""
+    from cruft_sched.cli.output import plain
+
+    line = f"{path}: {plain(sentence)}\n".encode("utf-8", "backslashreplace")
+    with suppress(OSError):  # where nobody is there to be told, the exit code still is
+        os.write(2, line)
+
+
+def _version_option() -> click.Option:
+    def show(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            from importlib.metadata import version
+
+            click.echo(f"cruft-sched {version('cruft-sched')}")
+            ctx.exit()
+
+    return click.Option(
+        ["--version"], is_flag=True, is_eager=True, expose_value=False, callback=show, help="Show the version."
+    )

@@ -1,0 +1,1 @@
+"""One command a file. Each is loaded only when it is called."""

@@ -1,0 +1,47 @@
+"""`cruft agent schedule replay`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cruft_sched.cli import human, options
+from cruft_sched.cli.app import Command
+from cruft_sched.cli.output import output_option, plain, show
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from cruft_sched.core.replay import Replay
+
+
+@click.command("replay", cls=Command)
+@options.job_id
+@options.store
+@output_option
+def command(job_id: str, store: str, output: str) -> None:
+    """Print a job's timeline from its manifest. Nothing is executed again."""
+    from cruft_sched.core.replay import replay
+
+    answer = replay(options.open_store(store).load(job_id))
+    show(output, answer, lambda: timeline(answer))
+
+
+def timeline(answer: Replay) -> RenderableType:
+    """A job's life as a table, oldest first."""
+    from rich.table import Table
+    from rich.text import Text
+
+    title = f"job {answer.job_id}: {answer.status}, {answer.budget_ledger.turns} turns"
+    table = Table(
+        "at", "event", "status", "turn", "more", box=None, pad_edge=False, title=Text(title), title_justify="left"
+    )
+    if answer.timeline_dropped:
+        table.add_row("…", Text(f"{answer.timeline_dropped} older entries are in the audit log"))
+    for entry in answer.timeline:
+        until = f"until {human.instant(entry.deadline_ms)}" if entry.deadline_ms is not None else None
+        more = "; ".join(filter(None, (until, entry.error, entry.reason)))
+        turn = (entry.turn_id or "").rpartition("/")[2]
+        table.add_row(human.instant(entry.at_ms), entry.event, human.status(entry.status), turn, Text(plain(more)))
+    return table

@@ -1,0 +1,52 @@
+"""`cruft agent schedule start`."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from cruft_sched.cli import options
+from cruft_sched.cli.app import Command
+from cruft_sched.cli.output import output_option, plain, show
+
+
+@click.command("start", cls=Command)
+@click.option("--project", metavar="DIR", help="A folder that holds agent-policy.json.")
+@click.option("--policy", metavar="FILE", help="The policy itself.")
+@click.option(
+    "--store", envvar="CRUFT_STORE", help="The store's folder; default: .cruft/agent-scheduler by the policy."
+)
+@click.option("--job-id", help="The job's id; default: a new one, job-<hash>.")
+@click.option("--context", metavar="JSON", help="An object whose keys are put over the policy's context.")
+@options.labels
+@click.option("--pin", is_flag=True, help="Run on the bytes of now, whatever becomes of the files.")
+@output_option
+def command(
+    project: str | None,
+    policy: str | None,
+    store: str | None,
+    job_id: str | None,
+    context: str | None,
+    labels: dict[str, str],
+    pin: bool,
+    output: str,
+) -> None:
+    """Make a durable job of a policy and its agent. It does nothing until it is ticked."""
+    from cruft_sched.clock import SystemClock
+    from cruft_sched.ops.start import start
+
+    if (project is None) == (policy is None):
+        raise click.UsageError("give exactly one of --project and --policy")
+    started = start(
+        policy if policy is not None else os.path.join(project or "", "agent-policy.json"),
+        SystemClock(),
+        store_root=store or None,
+        key_file=options.key_file(),
+        job_id=job_id,
+        context=None if context is None else context.encode("utf-8", "surrogateescape"),
+        labels=labels,
+        pin=pin,
+    )
+    next_command = f"cruft agent schedule tick {started.job_id} --store {plain(started.store)}"
+    show(output, started, lambda: f"job {started.job_id} is created\nnext: {next_command}")

@@ -1,0 +1,38 @@
+"""Times and statuses, for people."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+COLOURS = {
+    "completed": "green",
+    "failed": "red",
+    "expired": "red",
+    "cancelled": "dim",
+    "running": "cyan",
+    "awaiting_input": "yellow",
+}
+
+_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
+
+
+def status(name: str) -> str:
+    """A status in rich markup, in its colour."""
+    colour = COLOURS.get(name)
+    return f"[{colour}]{name}[/]" if colour else name
+
+
+def duration(ms: int) -> str:
+    """A length of time in its largest whole unit."""
+    for size, unit in _UNITS:
+        if ms >= size:
+            return f"{ms // size} {unit}"
+    return "0 ms"
+
+
+def instant(at_ms: int) -> str:
+    """An instant in the machine's zone, to the second, with the zone's offset."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000).astimezone().strftime("%Y-%m-%d %H:%M:%S %z")
+    except (OverflowError, ValueError, OSError):
+        return f"{at_ms} ms"

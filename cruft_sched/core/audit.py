@@ -1,0 +1,45 @@
+"""Lines of the audit log: one JSON object each, chained within a run.
+
+`prev` is the blake3 of the run's line before (its newline left out), null in the first, so that a line that was
+cut, moved or edited shows. Runs of many jobs may lie mixed in one file; a run that a `run_void` names was never
+committed, and readers pass over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cruft_sched.core.manifest import AuditHead
+from cruft_sched.core.sealing import digest
+
+
+class Chain:
+    """Builds the lines of one run, in order."""
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        self._lines = 0
+        self._prev: str | None = None
+
+    def line(self, kind: str, at_ms: int, fields: Mapping[str, Any]) -> bytes:
+        """The next line, newline included."""
+        entry = {"type": kind, "run_id": self.run_id, "seq": self._lines, "at_ms": at_ms, "prev": self._prev}
+        data = msgspec.json.encode(entry | dict(fields))
+        self._lines += 1
+        self._prev = digest(data)
+        return data + b"\n"
+
+    @property
+    def head(self) -> AuditHead:
+        """Where the run stands. Raises ValueError before its first line."""
+        if self._prev is None:
+            raise ValueError(f"run {self.run_id} has no line")
+        return AuditHead(run_id=self.run_id, lines=self._lines, head=self._prev)
+
+
+def void_line(run_id: str, at_ms: int) -> bytes:
+    """The line that declares a run void: its driver died before it was committed."""
+    return msgspec.json.encode({"type": "run_void", "run_id": run_id, "at_ms": at_ms}) + b"\n"

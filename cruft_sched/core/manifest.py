@@ -1,0 +1,142 @@
+"""The job record. Its file, `manifest.json`, is the only thing that decides anything."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cruft_sched.core.awaits import Await
+from cruft_sched.core.outcomes import NULL, TurnError
+from cruft_sched.errors import DataError
+
+MANIFEST_TYPE = "cruft_agent_scheduler_job_manifest"
+SCHEMA_VERSION = 1
+TIMELINE_LIMIT = 256
+
+Status = Literal[
+    "created",
+    "running",
+    "awaiting_timer",
+    "awaiting_tool",
+    "awaiting_input",
+    "completed",
+    "failed",
+    "cancelled",
+    "expired",
+]
+STATUSES: tuple[Status, ...] = get_args(Status)
+TERMINAL: frozenset[Status] = frozenset(("completed", "failed", "cancelled", "expired"))
+
+
+class TimelineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """One thing that happened to the job. `status` is the job's, after it."""
+
+    event: str
+    at_ms: int
+    status: Status
+    turn_id: str | None = None
+    deadline_ms: int | None = None
+    error: str | None = None
+    reason: str | None = None
+    clock_ms: int | None = None
+    """What the clock said, where it had gone back behind the entry before."""
+
+
+class BudgetLedger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What the job has used, over all its committed turns."""
+
+    turns: int = 0
+    events: int = 0
+    tools: int = 0
+    failures: int = 0
+    outstanding_awaits: int = 0
+
+
+class AuditHead(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The last committed run in the audit log: how many lines it has, and the hash of its last one."""
+
+    run_id: str
+    lines: int
+    head: str
+
+
+class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A job. Times are UTC epoch milliseconds; hashes are `blake3:<64 hex>`; paths are absolute."""
+
+    type: Literal["cruft_agent_scheduler_job_manifest"] = "cruft_agent_scheduler_job_manifest"
+    schema_version: Literal[1] = 1
+    job_id: str
+    uid: str
+    status: Status
+    revision: int
+    created_ms: int
+    updated_ms: int
+    policy_path: str
+    policy_hash: str
+    agent_path: str
+    agent_hash: str
+    pinned: bool = False
+    labels: dict[str, str] = {}
+    context: dict[str, Raw]
+    state: dict[str, Raw]
+    active_turn_id: str | None = None
+    turn_cursor: int = 0
+    interruptions: int = 0
+    """Turns interrupted in a row."""
+    last_turn_status: Literal["suspended", "completed", "failed", "interrupted"] | None = None
+    result: Raw = NULL
+    error: TurnError | None = None
+    awaits: tuple[Await, ...] = ()
+    budget_ledger: BudgetLedger = BudgetLedger()
+    timeline: tuple[TimelineEntry, ...] = ()
+    timeline_dropped: int = 0
+    audit: AuditHead | None = None
+
+    @property
+    def terminal(self) -> bool:
+        """Nothing leaves this status."""
+        return self.status in TERMINAL
+
+
+class _Envelope(Struct):
+    """The part that every version of every record has."""
+
+    type: Any = None
+    schema_version: Any = None
+    job_id: Any = None
+
+
+def encode(manifest: Manifest) -> bytes:
+    """The manifest as one JSON object, without its seal."""
+    return msgspec.json.encode(manifest)
+
+
+def decode(record: bytes, job_id: str) -> Manifest:
+    """The manifest of `job_id` in a record whose seal holds. Raises DataError."""
+    try:
+        manifest = msgspec.json.decode(record, type=Manifest)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise _refusal(record, job_id, error) from None
+    if manifest.job_id != job_id:
+        raise DataError(
+            f"the manifest of job {job_id} is that of job {manifest.job_id!a}",
+            "move it back to where it was",
+        )
+    return manifest
+
+
+def _refusal(record: bytes, job_id: str, error: Exception) -> DataError:
+    """Why a sealed record is not read: too new, of another kind, or not well-formed."""
+    try:
+        envelope = msgspec.json.decode(record, type=_Envelope)
+    except (msgspec.DecodeError, RecursionError):
+        return DataError(f"the manifest of job {job_id} is not JSON ({error})", "restore it from a backup")
+    if envelope.type == MANIFEST_TYPE and envelope.schema_version != SCHEMA_VERSION:
+        version = envelope.schema_version
+        return DataError(
+            f"the manifest of job {job_id} has schema_version {version!a}, and this cruft reads {SCHEMA_VERSION}",
+            "use the version of cruft that wrote it",
+        )
+    return DataError(f"the manifest of job {job_id} is not well-formed ({error})", "restore it from a backup")

@@ -1,0 +1,86 @@
+"""Every expected failure: a stable code, an exit code (sysexits), and one sentence that says what to do next."""
+
+from __future__ import annotations
+
+
+class CruftError(Exception):
+    """An expected failure. `what` happened; `todo` is what the reader can do about it."""
+
+    code = "internal_error"
+    exit_code = 70
+
+    def __init__(self, what: str, todo: str) -> None:
+        super().__init__(f"{what}; {todo}")
+        self.what = what
+        self.todo = todo
+
+
+class UsageError(CruftError):
+    """The command line, or an argument of the Python API, is wrong."""
+
+    code = "usage"
+    exit_code = 64
+
+
+class DataError(CruftError):
+    """A file or a value handed in is wrong: policy, hash, seal, JSON, schema."""
+
+    code = "bad_data"
+    exit_code = 65
+
+
+class PolicyError(DataError):
+    """The policy has faults. `faults` holds them all, one line each, with their JSON paths."""
+
+    code = "bad_policy"
+
+    def __init__(self, path: str, faults: list[str]) -> None:
+        super().__init__(f"policy {path} is refused: " + "; ".join(faults), "correct it and try again")
+        self.path = path
+        self.faults = faults
+
+
+class SealError(DataError):
+    """A record fails its seal: torn, edited, or sealed under another store's key."""
+
+    code = "bad_seal"
+
+
+class UnknownJobError(DataError):
+    """The store holds no such job."""
+
+    code = "unknown_job"
+
+
+class ChangedError(DataError):
+    """A bound source is not what it was when the job started."""
+
+    code = "changed_since_start"
+
+
+class JobExistsError(CruftError):
+    """A job of this id stands in the store already."""
+
+    code = "job_exists"
+    exit_code = 73
+
+
+class StorageError(CruftError):
+    """The disk failed, or is full."""
+
+    code = "storage_failed"
+    exit_code = 74
+
+
+class WrongStatusError(CruftError):
+    """The job's status does not admit this. Nothing was changed."""
+
+    code = "wrong_status"
+    exit_code = 75
+
+
+class BusyError(CruftError):
+    """Another process is working on the same record."""
+
+    code = "busy"
+    exit_code = 75

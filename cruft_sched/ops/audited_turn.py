@@ -1,0 +1,49 @@
+"""Run one turn with its lines in the audit log, durable before anybody commits its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from cruft_sched.clock import Clock
+from cruft_sched.core.audit import Chain
+from cruft_sched.core.manifest import AuditHead
+from cruft_sched.core.outcomes import Completed, Ending, Failed, Suspended, TurnOutcome
+from cruft_sched.stores.audit_log import AuditLog
+from cruft_sched.turns.turn import Turn, run_turn
+
+
+def run_audited(
+    turn: Turn, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock
+) -> tuple[TurnOutcome, AuditHead]:
+    """Run `turn`; `start` are the fields of its first line. Raises StorageError where the log cannot be written,
+    and then nothing of the turn counts."""
+    chain = Chain(run_id)
+
+    def note(kind: str, fields: Mapping[str, Any]) -> None:
+        log.append(chain.line(kind, clock.now_ms(), fields))
+
+    note("run_start", start)
+    outcome = run_turn(turn, note)
+    for kind, fields in _last_lines(outcome):
+        note(kind, fields)
+    log.sync()
+    return outcome, chain.head
+
+
+def _last_lines(outcome: TurnOutcome) -> list[tuple[str, dict[str, Any]]]:
+    status, more = _last_line(outcome.ending)
+    last = ("run_end", {"status": status, "events": outcome.events, "child_exit_code": outcome.child_exit_code, **more})
+    if isinstance(outcome.ending, Suspended):
+        return [("scheduler_await", {"request": outcome.ending.request}), last]
+    return [last]
+
+
+def _last_line(ending: Ending) -> tuple[str, dict[str, Any]]:
+    match ending:
+        case Suspended():
+            return "suspended", {}
+        case Completed():
+            return "ok", {"result": ending.result}
+        case Failed():
+            return "error", {"error": ending.error}

@@ -1,0 +1,91 @@
+"""Make a job: bind it to the hashes of its policy and its agent, and keep their bytes."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cruft_sched.clock import Clock
+from cruft_sched.core import ids, lifecycle
+from cruft_sched.core.manifest import Manifest
+from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, duplicate_keys, parse_object
+from cruft_sched.errors import DataError
+from cruft_sched.ops.project import compact, read_project
+from cruft_sched.stores.file import FileStore
+
+MAX_CONTEXT_BYTES = 1 << 20
+
+
+class Started(Struct, frozen=True, kw_only=True):
+    """What `start` prints."""
+
+    type: str = "agent_scheduler_start"
+    schema_version: int = 1
+    job_id: str
+    status: str
+    store: str
+    manifest: str
+
+
+def start(
+    policy_path: str,
+    clock: Clock,
+    *,
+    store_root: str | None = None,
+    key_file: str | None = None,
+    job_id: str | None = None,
+    context: bytes | None = None,
+    labels: dict[str, str] | None = None,
+    pin: bool = False,
+) -> Started:
+    """Make a job of a policy. `store_root` defaults to `.cruft/agent-scheduler` beside the policy; `context` is a
+    JSON object whose keys are put over the policy's; a pinned job runs on the bytes kept now.
+
+    Raises UsageError, DataError, JobExistsError, StorageError; then there is no new job.
+    """
+    if job_id is not None:
+        ids.check_job_id(job_id)
+    project = read_project(policy_path)
+    told = compact(project.policy.context | parse_context(context))
+    root = store_root or os.path.join(os.path.dirname(project.policy_source.path), ".cruft", "agent-scheduler")
+    store = FileStore.create(root, key_file)
+    policy_hash = store.put_object(project.policy_source.data)
+    agent_hash = store.put_object(project.agent_source.data)
+    job_id = job_id or ids.new_job_id(policy_hash, agent_hash, os.urandom(16))
+    now = clock.now_ms()
+    manifest = Manifest(
+        job_id=job_id,
+        uid=os.urandom(16).hex(),
+        status="created",
+        revision=1,
+        created_ms=now,
+        updated_ms=now,
+        policy_path=project.policy_source.path,
+        policy_hash=policy_hash,
+        agent_path=project.agent_source.path,
+        agent_hash=agent_hash,
+        pinned=pin,
+        labels=labels or {},
+        context=told,
+        state=compact(project.policy.state),
+    )
+    store.create_job(lifecycle.created(manifest))
+    return Started(job_id=job_id, status="created", store=store.root, manifest=store.manifest_path(job_id))
+
+
+def parse_context(context: bytes | None) -> dict[str, Raw]:
+    """The `--context` of a start: a JSON object, by the same rules as the policy's. Raises DataError."""
+    if context is None:
+        return {}
+    try:
+        tree = parse_object(context, MAX_CONTEXT_BYTES)
+    except DataError as error:
+        raise DataError(f"--context is refused: {error.what}", error.todo) from None
+    faults = duplicate_keys(tree, "$")
+    if RESERVED_CONTEXT_KEY in tree:
+        faults.append(f"$.{RESERVED_CONTEXT_KEY}: is set by the engine alone")
+    if faults:
+        raise DataError("--context is refused: " + "; ".join(faults), "correct it and try again")
+    return msgspec.json.decode(context, type=dict[str, Raw])

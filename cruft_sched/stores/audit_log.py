@@ -1,0 +1,105 @@
+"""The audit log on disk: appended to, a line at a write, fsynced before the commit that names its head."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from cruft_sched.errors import DataError, StorageError
+from cruft_sched.stores import atomic, disk
+
+_FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_FIRST_LINE_BYTES = 4096
+
+
+class _FirstLine(msgspec.Struct):
+    type: str
+    run_id: str
+
+
+class AuditLog:
+    """An open audit log. Any number of processes may append to one file at the same time."""
+
+    def __init__(self, path: str) -> None:
+        """Open or make (0600) the log. Raises DataError where `path` is a link, a folder or somebody's other file."""
+        self.path = path
+        with _log(path):
+            atomic.make_folder(os.path.dirname(path))
+            made = not os.path.lexists(path)
+            self._fd = disk.open_file(path, _FLAGS, 0o600)
+            if made:
+                disk.fsync_folder(os.path.dirname(path))
+        try:
+            self._check()
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, line: bytes) -> None:
+        """Append one line, newline included. After a torn line it starts a new one. Raises StorageError."""
+        with _log(self.path):
+            atomic.write_all(self._fd, line if self._at_line_start() else b"\n" + line)
+
+    def sync(self) -> None:
+        """Make what was appended durable. Raises StorageError."""
+        with _log(self.path):
+            disk.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+    def __enter__(self) -> AuditLog:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _at_line_start(self) -> bool:
+        size = os.fstat(self._fd).st_size
+        return size == 0 or os.pread(self._fd, 1, size - 1) == b"\n"
+
+    def _check(self) -> None:
+        found = os.fstat(self._fd)
+        if not stat.S_ISREG(found.st_mode):
+            raise DataError(f"the audit log {self.path} is not a regular file", "give audit_log another path")
+        if found.st_size and not _looks_like_a_log(os.pread(self._fd, _FIRST_LINE_BYTES, 0)):
+            raise DataError(f"{self.path} exists and is no audit log; it was left alone", "give audit_log another path")
+
+
+def check_log(path: str) -> None:
+    """Raise DataError where `path` could not be an audit log. It is not made."""
+    if os.path.lexists(path):
+        AuditLog(path).close()
+
+
+def _looks_like_a_log(start: bytes) -> bool:
+    """Whether the first line is one of ours. Torn or too long to see whole, its beginning must be."""
+    line, newline, _ = start.partition(b"\n")
+    if not newline:
+        return line.startswith(b'{"type":"'[: len(line)])
+    try:
+        msgspec.json.decode(line, type=_FirstLine)
+    except msgspec.DecodeError:
+        return line.startswith(b'{"type":"run_start"')
+    return True
+
+
+@contextmanager
+def _log(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _NO_LOG:
+            raise DataError(f"the audit log {path} is a link or a folder", "give audit_log another path") from error
+        raise StorageError(
+            f"cannot write the audit log {path}: {error.strerror or error}",
+            "make room or mend the disk, and tick again",
+        ) from error
+
+
+_NO_LOG = frozenset((errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EMLINK, errno.ENXIO))

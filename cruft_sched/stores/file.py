@@ -1,0 +1,216 @@
+"""The file store: a folder that holds a key, the bound bytes of jobs, and a folder for each job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+
+from msgspec.structs import replace as with_fields
+
+from cruft_sched.core import manifest as manifests
+from cruft_sched.core.ids import check_job_id
+from cruft_sched.core.manifest import Manifest
+from cruft_sched.core.sealing import KEY_BYTES, SealingKey, digest
+from cruft_sched.errors import CruftError, DataError, JobExistsError, SealError, StorageError, UnknownJobError
+from cruft_sched.stores import atomic, locks
+
+MAX_RECORD_BYTES = 64 << 20
+MAX_OBJECT_BYTES = 64 << 20
+STORE_LOCK_WAIT_S = 30.0
+
+_ESCAPES_COLON = os.name == "nt"
+
+
+class FileStore:
+    """A store that exists. It holds nothing in memory but the key; every method reads the disk."""
+
+    def __init__(self, root: str, key_file: str | None = None) -> None:
+        """Open the store at `root`; `key_file` is where its key lies, if not in it. Raises DataError."""
+        self.root = os.path.abspath(root)
+        self._key_file = os.path.abspath(key_file) if key_file else os.path.join(self.root, "key")
+        self._key: SealingKey | None = None
+        if not os.path.isdir(self._jobs):
+            raise DataError(f"there is no store at {self.root}", "give --store the folder that `start` printed")
+
+    @classmethod
+    def create(cls, root: str, key_file: str | None = None) -> FileStore:
+        """Open the store at `root`, made first where there is none."""
+        root = os.path.abspath(root)
+        with _disk("make the store"):
+            atomic.make_folder(root)
+            with locks.hold(os.path.join(root, "lock"), f"store {root} is being made", STORE_LOCK_WAIT_S):
+                atomic.sweep(root)
+                _make_key(root, os.path.abspath(key_file) if key_file else os.path.join(root, "key"))
+                atomic.make_folder(os.path.join(root, "objects"))
+                atomic.make_folder(os.path.join(root, "jobs"))
+        return cls(root, key_file)
+
+    @property
+    def _jobs(self) -> str:
+        return os.path.join(self.root, "jobs")
+
+    def folder(self, job_id: str) -> str:
+        """The folder of a job. Raises UsageError where the id is not well-formed."""
+        name = check_job_id(job_id)
+        return os.path.join(self._jobs, name.replace(":", "%3A") if _ESCAPES_COLON else name)
+
+    def manifest_path(self, job_id: str) -> str:
+        """The file that is the job."""
+        return os.path.join(self.folder(job_id), "manifest.json")
+
+    def job_ids(self) -> list[str]:
+        """The ids of all jobs, sorted. A folder whose first manifest was never written is no job."""
+        with _disk("list the jobs"), os.scandir(self._jobs) as entries:
+            names = [entry.name for entry in entries if os.path.lexists(f"{entry.path}/manifest.json")]
+        return sorted(name.replace("%3A", ":") if _ESCAPES_COLON else name for name in names)
+
+    def load(self, job_id: str) -> Manifest:
+        """The job as last committed. No lock is needed: a commit is one rename.
+
+        Raises UnknownJobError; SealError or DataError where the manifest is not to be trusted.
+        """
+        path = self.manifest_path(job_id)
+        try:
+            with _disk(f"read the manifest of job {job_id}"):
+                data = atomic.read_file(path, MAX_RECORD_BYTES)
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+                raise self._unknown(job_id) from None
+            raise
+        record = self.sealing_key().unseal(data, f"the manifest of job {job_id}")
+        return manifests.decode(record, job_id)
+
+    def create_job(self, manifest: Manifest) -> None:
+        """Make a job, whole or not at all. Raises JobExistsError."""
+        job_id = manifest.job_id
+        folder, path = self.folder(job_id), self.manifest_path(job_id)
+        exists = JobExistsError(
+            f"job already exists: {job_id}", "give another --job-id, or go on with it: `tick`, `status`"
+        )
+        with _disk(f"make job {job_id}"):
+            atomic.make_folder(folder)
+            with locks.hold(os.path.join(folder, "lock"), f"job {job_id} is being made", STORE_LOCK_WAIT_S):
+                if os.path.lexists(path):
+                    raise exists
+                atomic.sweep(folder)
+                atomic.create(path, self.sealing_key().seal(manifests.encode(manifest)))
+
+    @contextmanager
+    def hold(self, job_id: str, wait_s: float = 0.0) -> Iterator[HeldJob]:
+        """The job under its lock, for the length of a `with` block. Raises BusyError, UnknownJobError."""
+        folder = self.folder(job_id)
+        if not os.path.lexists(self.manifest_path(job_id)):
+            raise self._unknown(job_id)
+        with ExitStack() as stack:
+            with _disk(f"lock job {job_id}"):
+                path = os.path.join(folder, "lock")
+                stack.enter_context(locks.hold(path, f"job {job_id} is being advanced", wait_s))
+            yield HeldJob(self, job_id)
+
+    def put_object(self, data: bytes) -> str:
+        """Keep bytes by their hash, which is returned. Bytes that are there already are not written again."""
+        name = digest(data)
+        path = self._object_path(name)
+        with _disk("keep the bound bytes"):
+            with suppress(OSError, ValueError):  # absent or broken: write it
+                if atomic.read_file(path, MAX_OBJECT_BYTES) == data:
+                    return name
+            with locks.hold(os.path.join(self.root, "lock"), f"store {self.root} is busy", STORE_LOCK_WAIT_S):
+                atomic.replace(path, data, aside=self.root)  # where `create` sweeps
+        return name
+
+    def get_object(self, name: str) -> bytes:
+        """The bytes kept under a hash. Raises DataError where they are missing, or no longer those."""
+        try:
+            data = atomic.read_file(self._object_path(name), MAX_OBJECT_BYTES)
+        except (FileNotFoundError, ValueError):
+            data = b""
+        if digest(data) != name:
+            raise DataError(f"the store's copy of {name} is missing or broken", "restore objects/ from a backup")
+        return data
+
+    def sealing_key(self) -> SealingKey:
+        """The key that seals this store's records, read once. Raises SealError."""
+        if self._key is None:
+            self._key = SealingKey(_read_key(self._key_file))
+        return self._key
+
+    def _object_path(self, name: str) -> str:
+        return os.path.join(self.root, "objects", name.removeprefix("blake3:"))
+
+    def _unknown(self, job_id: str) -> UnknownJobError:
+        return UnknownJobError(
+            f"no job {job_id} in store {self.root}", f"see `cruft agent schedule list --store {self.root}`"
+        )
+
+
+class HeldJob:
+    """A job whose lock this process holds. Only such a job can be written."""
+
+    def __init__(self, store: FileStore, job_id: str) -> None:
+        self.store = store
+        self._job_id = job_id
+
+    def load(self) -> Manifest:
+        """The job as last committed, after what an interrupted write left was swept."""
+        manifest = self.store.load(self._job_id)
+        with _disk(f"sweep job {self._job_id}"):
+            atomic.sweep(self.store.folder(self._job_id))
+        return manifest
+
+    def commit(self, manifest: Manifest) -> Manifest:
+        """Write the job back, durably, and return it as written. Raises StorageError: the old one stands."""
+        written = with_fields(manifest, revision=manifest.revision + 1)
+        data = self.store.sealing_key().seal(manifests.encode(written))
+        with _disk(f"write the manifest of job {self._job_id}"):
+            atomic.replace(self.store.manifest_path(self._job_id), data)
+        return written
+
+
+def _make_key(root: str, key_file: str) -> None:
+    """Make the store's key, unless it is there. Never beside manifests that another key has sealed."""
+    if os.path.lexists(key_file):
+        return
+    jobs = os.path.join(root, "jobs")
+    if os.path.isdir(jobs) and os.listdir(jobs):
+        raise _no_key(key_file)
+    atomic.make_folder(os.path.dirname(key_file))
+    with suppress(FileExistsError):  # another store's first start made it since the look, whole: the first one wins
+        atomic.create(key_file, os.urandom(KEY_BYTES))
+
+
+def _read_key(key_file: str) -> bytes:
+    try:
+        found = os.stat(key_file)
+        with _disk("read the store's key"):
+            key = atomic.read_file(os.path.realpath(key_file), KEY_BYTES + 1)
+    except FileNotFoundError:
+        raise _no_key(key_file) from None
+    if os.name == "posix" and found.st_mode & 0o077:
+        raise SealError(f"the store's key {key_file} can be read by others", f"run `chmod 600 {key_file}`")
+    return key
+
+
+def _no_key(key_file: str) -> SealError:
+    return SealError(
+        f"the store's key {key_file} is missing, so no manifest can be verified",
+        "put the key back (CRUFT_KEY_FILE names another place), or start the jobs anew in a new store",
+    )
+
+
+@contextmanager
+def _disk(doing: str) -> Iterator[None]:
+    """Turn what the system says into one sentence."""
+    try:
+        yield
+    except CruftError:
+        raise
+    except OSError as error:
+        where = f" ({error.filename})" if error.filename else ""
+        raise StorageError(f"cannot {doing}: {error.strerror or error}{where}", _REMEDY) from error
+    except ValueError as error:
+        raise DataError(f"cannot {doing}: {error}", "put back what was there") from error
+
+
+_REMEDY = "nothing was half-written: make room or mend the disk, and run the same command again"

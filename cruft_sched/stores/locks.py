@@ -1,0 +1,53 @@
+"""Kernel locks. They die with their holder, so none is ever stale; a lock that cannot be had is an error."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cruft_sched.errors import BusyError, StorageError
+from cruft_sched.stores import disk
+
+_POLL_S = 0.01
+
+
+@contextmanager
+def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock on the file `path`, made if it is missing, for the length of a `with` block.
+
+    Raises BusyError, whose sentence is `busy`, where another process still holds it after `wait_s` seconds;
+    OSError where the file cannot be opened.
+    """
+    give_up = time.monotonic() + wait_s
+    while True:
+        fd = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            if not _take(fd):
+                if time.monotonic() >= give_up:
+                    raise BusyError(busy, "try again when it is done, or wait for it with --wait")
+                time.sleep(_POLL_S)
+            elif _in_place(fd, path):
+                yield
+                return
+        finally:
+            os.close(fd)
+
+
+def _take(fd: int) -> bool:
+    try:
+        return disk.lock(fd)
+    except OSError as error:
+        raise StorageError(
+            f"the store's file system gives no lock ({error.strerror or error})",
+            "move the store to a file system that has flock",
+        ) from None
+
+
+def _in_place(fd: int, path: str) -> bool:
+    """Whether the locked file is still the one at `path`: a job may have been deleted and started again."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False

@@ -1,0 +1,89 @@
+"""What agent code can reach of the world, in either language: JSON text over one pipe, and nothing else.
+
+A runtime (javascript.py, …) gives these methods to the agent under their public names. The driver checks every
+message again, so nothing here is trusted; it is here so that the agent is told at once, and in its own language.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NoReturn
+
+from cruft_sched.turns.wire import DRIVER_GONE, entry_bytes
+
+
+class Host:
+    """One turn's side of the protocol. Every argument and every result is JSON text."""
+
+    def __init__(self, pipe: int, limits: dict[str, int], state: dict[str, str]) -> None:
+        """`limits` are the policy's budgets; `state` maps each key, as JSON, to its value, as JSON."""
+        self._pipe = pipe
+        self._limits = limits
+        self._state = state
+        self._state_bytes = sum(_size(key, value) for key, value in state.items())
+
+    def ready(self) -> None:
+        """Say that agent code is about to run."""
+        self._send('{"type":"ready"}')
+
+    def emit(self, event: str) -> None:
+        """Put one event into the audit log."""
+        self._within("max_event_bytes", len(event.encode()))
+        self._send(f'{{"type":"emit","event":{event}}}')
+
+    def state_get(self, key: str) -> str | None:
+        return self._state.get(key)
+
+    def state_keys(self) -> str:
+        return f"[{','.join(self._state)}]"
+
+    def state_set(self, key: str, value: str) -> bool:
+        """Keep a value for the turns to come. False, and nothing stored, where the state would grow too large."""
+        old = _size(key, self._state[key]) if key in self._state else 0
+        total = self._state_bytes - old + _size(key, value)
+        if total > self._limits["max_state_bytes"]:
+            return False
+        self._state[key], self._state_bytes = value, total
+        self._send(f'{{"type":"state_set","key":{key},"value":{value}}}')
+        return True
+
+    def state_delete(self, key: str) -> bool:
+        """Forget a value. False where there was none."""
+        value = self._state.pop(key, None)
+        if value is None:
+            return False
+        self._state_bytes -= _size(key, value)
+        self._send(f'{{"type":"state_delete","key":{key}}}')
+        return True
+
+    def suspend(self, request: str) -> NoReturn:
+        """Ask to wait. The process ends here, inside the call: no `catch` and no `finally` of the agent runs."""
+        self._end(f'{{"type":"suspend","request":{request}}}', 0)
+
+    def complete(self, result: str) -> NoReturn:
+        """The agent has come to its end."""
+        self._end(f'{{"type":"complete","result":{result}}}', 0)
+
+    def fail(self, error: str) -> NoReturn:
+        """The agent threw. `error` is an object of `name`, `message` and `stack`."""
+        self._end(f'{{"type":"fail","error":{error}}}', 1)
+
+    def _within(self, budget: str, attempted: int) -> None:
+        if attempted > self._limits[budget]:
+            self._end(f'{{"type":"over","budget":"{budget}","attempted":{attempted}}}', 1)
+
+    def _end(self, message: str, exit_code: int) -> NoReturn:
+        self._send(message)
+        os._exit(exit_code)
+
+    def _send(self, message: str) -> None:
+        rest = memoryview(message.encode() + b"\n")
+        try:
+            while rest:
+                rest = rest[os.write(self._pipe, rest) :]
+        except OSError:
+            os._exit(DRIVER_GONE)
+
+
+def _size(key: str, value: str) -> int:
+    return entry_bytes(key.encode(), value.encode())

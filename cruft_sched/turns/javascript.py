@@ -1,0 +1,53 @@
+"""The JavaScript runtime of a turn: QuickJS, a fresh context, and the globals that prelude.js makes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import NoReturn
+
+import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
+
+from cruft_sched.turns.host import Host
+
+_MIB = 1 << 20
+_STACK_BYTES = 1 * _MIB
+_CONTROLS = ("watch", "broken", "stalled")
+
+
+def prepare(
+    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int]
+) -> Callable[[], NoReturn]:
+    """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
+    engine = _quickjs.Context()
+    engine.set_memory_limit(limits["max_rss_mb"] * _MIB)
+    engine.set_max_stack_size(_STACK_BYTES)
+    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "suspend", "complete", "fail")
+    for name in calls:
+        engine.add_callable(f"__{name}", getattr(host, name))
+    control = engine.eval(_read_prelude())(context, scheduled)
+    watch, broken, stalled = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
+
+    def run() -> NoReturn:
+        try:
+            watch(engine.module(source))
+            while engine.execute_pending_job():
+                pass
+        except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
+            broken(*_parts(str(error)))
+        stalled()
+        os._exit(1)
+
+    return run
+
+
+def _parts(text: str) -> tuple[str, str, str]:
+    """Name, message and stack of an exception that the engine gives as one text."""
+    line, _, stack = text.partition("\n")
+    name, _, message = line.partition(": ")
+    return name, message, stack
+
+
+def _read_prelude() -> str:
+    with open(os.path.join(os.path.dirname(__file__), "prelude.js"), encoding="utf-8") as file:
+        return file.read()

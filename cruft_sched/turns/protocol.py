@@ -1,0 +1,96 @@
+"""What the child may say: one JSON object a line. A line that is not one of these fails the turn."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta, Raw, Struct
+
+from cruft_sched.core.awaits import MAX_SLEEP_MS
+from cruft_sched.core.outcomes import Request, Sleep
+
+MAX_RESULT_BYTES = 1 << 20
+MAX_ENVELOPE_BYTES = 16 << 10
+"""What a message may hold beside the value it carries: names, an error's texts."""
+
+
+class Ready(Struct, frozen=True, forbid_unknown_fields=True, tag="ready"):
+    """The child is confined; agent code comes next."""
+
+
+class Emit(Struct, frozen=True, forbid_unknown_fields=True, tag="emit"):
+    """One event."""
+
+    event: Raw
+
+
+class StateSet(Struct, frozen=True, forbid_unknown_fields=True, tag="state_set"):
+    """One value of the state."""
+
+    key: str
+    value: Raw
+
+
+class StateDelete(Struct, frozen=True, forbid_unknown_fields=True, tag="state_delete"):
+    """One value less."""
+
+    key: str
+
+
+class Suspend(Struct, frozen=True, forbid_unknown_fields=True, tag="suspend"):
+    """Last: the turn asks to wait."""
+
+    request: Request
+
+
+class Complete(Struct, frozen=True, forbid_unknown_fields=True, tag="complete"):
+    """Last: the agent came to its end."""
+
+    result: Raw
+
+
+class Thrown(Struct, frozen=True, forbid_unknown_fields=True):
+    """An exception of the agent's, as text."""
+
+    name: Annotated[str, Meta(max_length=200)]
+    message: Annotated[str, Meta(max_length=2000)]
+    stack: Annotated[str, Meta(max_length=4000)]
+
+
+class Fail(Struct, frozen=True, forbid_unknown_fields=True, tag="fail"):
+    """Last: the agent threw."""
+
+    error: Thrown
+
+
+class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
+    """Last: a budget that the child saw first. The limit is the driver's own."""
+
+    budget: Literal["max_event_bytes"]
+    attempted: Annotated[int, Meta(ge=0)]
+
+
+Message = Ready | Emit | StateSet | StateDelete | Suspend | Complete | Fail | Over
+
+_decoder = msgspec.json.Decoder(Message)
+
+
+def decode(line: bytes) -> Message:
+    """One message. Raises ValueError where the line is none."""
+    try:
+        line.decode()  # msgspec passes over the texts in a Raw value without a look at their encoding
+        message = _decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"the turn's process sent a message that is not in the protocol ({error})") from None
+    if isinstance(message, Emit) and not bytes(message.event).startswith(b"{"):
+        raise ValueError("the turn's process sent an event that is not an object")
+    if isinstance(message, Suspend) and not _admissible(message.request):
+        raise ValueError("the turn's process asked to wait for longer than a timer can")
+    return message
+
+
+def _admissible(request: Request) -> bool:
+    if isinstance(request, Sleep):
+        return 0 <= request.delay_ms <= MAX_SLEEP_MS
+    return 0 <= request.deadline_ms < 1 << 53

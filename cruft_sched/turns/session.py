@@ -1,0 +1,127 @@
+"""The driver's book-keeping of one turn: each message checked against protocol and budgets, and noted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from cruft_sched.core import outcomes
+from cruft_sched.core.outcomes import AgentError, BudgetError, ChildError, Ending, TurnError
+from cruft_sched.core.policy import Budgets
+from cruft_sched.turns import protocol
+from cruft_sched.turns.wire import NOT_READY, entry_bytes
+
+Sink = Callable[[str, Mapping[str, Any]], None]
+"""Takes a line for the audit log: its kind and its fields."""
+
+
+class TurnFailedError(Exception):
+    """The turn is over, by the driver's decision."""
+
+    def __init__(self, error: TurnError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class TurnSession:
+    """Receives the lines of one child, in order."""
+
+    def __init__(self, budgets: Budgets, state: dict[str, Raw], note: Sink, *, may_suspend: bool) -> None:
+        self._may_suspend = may_suspend
+        self.state = dict(state)
+        self.events = 0
+        self.ready = False
+        self.ending: Ending | None = None
+        self._budgets = budgets
+        self._note = note
+        self._state_bytes = sum(_size(key, value) for key, value in state.items())
+
+    @property
+    def max_line_bytes(self) -> int:
+        """A longer line is no message that these budgets allow."""
+        largest = max(self._budgets.max_event_bytes, self._budgets.max_state_bytes, protocol.MAX_RESULT_BYTES)
+        return largest + protocol.MAX_ENVELOPE_BYTES
+
+    def on_line(self, line: bytes) -> None:
+        """Take one line, newline left out. Raises TurnFailedError where it may not be."""
+        try:
+            message = protocol.decode(line)
+        except ValueError as error:
+            raise TurnFailedError(ChildError(message=self._unready(line) or str(error))) from None
+        if self.ready == isinstance(message, protocol.Ready) or self.ending is not None:
+            raise TurnFailedError(ChildError(message="the turn's process sent its messages out of order"))
+        match message:
+            case protocol.Ready():
+                self.ready = True
+            case protocol.Emit():
+                self._emit(message.event)
+            case protocol.StateSet():
+                self._state_set(message.key, message.value)
+            case protocol.StateDelete():
+                self._state_delete(message.key)
+            case _:
+                self.ending = self._end(message)
+
+    def on_exit(self, exit_code: int) -> Ending:
+        """How the turn ended, by its last message and its exit code: both must be right."""
+        if isinstance(self.ending, outcomes.Failed) or (self.ending is not None and exit_code == 0):
+            return self.ending
+        what = f"was killed by signal {exit_code - 128}" if exit_code > 128 else f"exited with code {exit_code}"
+        if self.ending is None and exit_code == 0:
+            what = "ended without a last message"
+        return outcomes.Failed(error=ChildError(message=f"the turn's process {what}"))
+
+    def _emit(self, event: Raw) -> None:
+        self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(event)))
+        self._within("max_events", self._budgets.max_events, self.events + 1)
+        self.events += 1
+        self._note("emit", {"event": event})
+
+    def _state_set(self, key: str, value: Raw) -> None:
+        old = _size(key, self.state[key]) if key in self.state else 0
+        total = self._state_bytes - old + _size(key, value)
+        self._within("max_state_bytes", self._budgets.max_state_bytes, total)
+        self.state[key], self._state_bytes = value, total
+        self._note("state_set", {"key": key, "bytes": len(bytes(value))})
+
+    def _state_delete(self, key: str) -> None:
+        if key in self.state:
+            self._state_bytes -= _size(key, self.state.pop(key))
+            self._note("state_delete", {"key": key})
+
+    def _end(self, message: protocol.Message) -> Ending:
+        match message:
+            case protocol.Suspend() if self._may_suspend:
+                return outcomes.Suspended(request=message.request)
+            case protocol.Complete():
+                if len(bytes(message.result)) > protocol.MAX_RESULT_BYTES:
+                    raise TurnFailedError(ChildError(message="the value given to close is larger than 1 MiB"))
+                return outcomes.Completed(result=message.result)
+            case protocol.Fail():
+                thrown = message.error
+                error = AgentError(name=thrown.name, message=thrown.message, stack=thrown.stack)
+                return outcomes.Failed(error=error)
+            case protocol.Over():
+                limit = self._budgets.max_event_bytes
+                return outcomes.Failed(
+                    error=BudgetError(budget=message.budget, limit=limit, attempted=message.attempted)
+                )
+            case _:
+                raise TurnFailedError(ChildError(message="the turn's process ended its turn with no ending"))
+
+    def _within(self, budget: str, limit: int, attempted: int) -> None:
+        if attempted > limit:
+            raise TurnFailedError(BudgetError(budget=budget, limit=limit, attempted=attempted))
+
+    def _unready(self, line: bytes) -> str | None:
+        """What the child said when it could not start, instead of its first message."""
+        if self.ready:
+            return None
+        return f"the turn's process could not start (exit {NOT_READY}): {line.decode(errors='replace')[:500]}"
+
+
+def _size(key: str, value: Raw) -> int:
+    return entry_bytes(msgspec.json.encode(key), bytes(value))

@@ -1,0 +1,59 @@
+"""Run one turn of an agent, start to end."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+from msgspec import Raw, Struct
+
+from cruft_sched.core.outcomes import Ending, Failed, TurnOutcome
+from cruft_sched.core.policy import Budgets
+from cruft_sched.turns import wire
+from cruft_sched.turns.launcher import run_child
+from cruft_sched.turns.session import Sink, TurnFailedError, TurnSession
+
+KILLED = 137
+"""The exit code of a child that the driver killed."""
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """All that one turn is given."""
+
+    source: bytes
+    context: dict[str, Raw]
+    """`scheduler_resume` included, where the turn goes on from an await."""
+    state: dict[str, Raw]
+    budgets: Budgets
+    scheduled: bool
+    """Whether the agent sees `scheduler`."""
+
+
+def run_turn(turn: Turn, note: Sink) -> TurnOutcome:
+    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens.
+
+    Whatever the agent does is an outcome. Raises OSError where no process can be started.
+    """
+    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled)
+    try:
+        code = run_child(_pack(turn), turn.budgets.timeout_ms, session.max_line_bytes, session.on_line)
+        ending: Ending = session.on_exit(code)
+    except TurnFailedError as fault:
+        code, ending = KILLED, Failed(error=fault.error)
+    if isinstance(ending, Failed):
+        return TurnOutcome(ending=ending, state=turn.state, events=session.events, child_exit_code=code)
+    return TurnOutcome(ending=ending, state=session.state, events=session.events, child_exit_code=code)
+
+
+def _pack(turn: Turn) -> bytes:
+    budgets = turn.budgets
+    head = {
+        "driver": os.getpid(),
+        "scheduled": int(turn.scheduled),
+        "timeout_ms": budgets.timeout_ms,
+        "max_rss_mb": budgets.max_rss_mb,
+        "max_event_bytes": budgets.max_event_bytes,
+        "max_state_bytes": budgets.max_state_bytes,
+    }
+    state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
+    return wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state])
