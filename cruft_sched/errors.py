@@ -72,6 +72,13 @@ class StorageError(CruftError):
     exit_code = 74
 
 
+class OutputError(CruftError):
+    """The answer could not be written to standard output. What the command did is done."""
+
+    code = "output_failed"
+    exit_code = 74
+
+
 class WrongStatusError(CruftError):
     """The job's status does not admit this. Nothing was changed."""
 

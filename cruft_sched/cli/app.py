@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -15,7 +14,6 @@ from cruft_sched.errors import CruftError
 
 EXIT_USAGE = 64
 EXIT_BUG = 70
-EXIT_OUTPUT = 74
 EXIT_INTERRUPTED = 130
 
 TREE: dict[str, dict[str, str]] = {
@@ -38,8 +36,12 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
+        except KeyboardInterrupt:
+            complain(ctx.command_path, "interrupted; the store is whole, run the same command again")
+            ctx.exit(EXIT_INTERRUPTED)
         except CruftError as error:
-            complain(ctx.command_path, str(error))
+            if not isinstance(error.__cause__, BrokenPipeError):  # whoever read us has gone, and wants no message
+                complain(ctx.command_path, str(error))
             ctx.exit(error.exit_code)
 
 
@@ -70,7 +72,6 @@ def run(arguments: Sequence[str]) -> int:
     root.params.append(_version_option())
     try:
         code = root.main(list(arguments), prog_name="cruft", standalone_mode=False)
-        sys.stdout.flush()
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "cruft"
         complain(path, f"{error.format_message().rstrip('.')}; see `{path} --help`")
@@ -79,11 +80,7 @@ def run(arguments: Sequence[str]) -> int:
         complain("cruft", str(error))
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
-        complain("cruft", "interrupted; the store is whole, run the same command again")
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # whoever read us is gone; the interpreter must not say so
-        return EXIT_OUTPUT
     except Exception as error:  # a bug, by definition: everything expected is a CruftError
         from cruft_sched.cli.bug import report
 

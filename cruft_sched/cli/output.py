@@ -6,11 +6,13 @@ terminal as control: in JSON it is written as `\\u` escapes, which say the same;
 
 from __future__ import annotations
 
-import sys
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
+
+from cruft_sched.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,7 @@ output_option = click.option(
 
 def show(mode: str, answer: msgspec.Struct, human: Callable[[], RenderableType]) -> None:
     """Print an answer. `human` is only called, and rich only loaded, where a person reads."""
-    if mode == "json" or (mode == "auto" and not sys.stdout.isatty()):
+    if mode == "json" or (mode == "auto" and not os.isatty(1)):
         write(json_line(answer))
     else:
         show_human(human())
@@ -53,17 +55,25 @@ def plain(text: str) -> str:
 
 
 def write(data: bytes) -> None:
-    """Write bytes to standard output, whatever the locale."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    """Write bytes to standard output, whatever the locale. Raises OutputError."""
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(1, rest) :]
+    except OSError as error:
+        raise OutputError(
+            f"cannot write the answer: {error.strerror}", "what was done is done: see `status`"
+        ) from error
 
 
 def show_human(what: RenderableType) -> None:
-    """Print with rich. Texts from outside must have come through `plain`, and be Text or escaped."""
+    """Print with rich. Texts from outside must have come through `plain`, and be Text. Raises OutputError."""
     from rich.console import Console
 
-    Console(highlight=False, soft_wrap=True).print(what)
+    console = Console(highlight=False, soft_wrap=True)
+    with console.capture() as captured:
+        console.print(what)
+    write(captured.get().encode("utf-8", "replace"))
 
 
 def _json_escape(character: str) -> str:

@@ -65,9 +65,11 @@ class Failed(Struct, frozen=True, kw_only=True):
 
 
 class Interrupted(Struct, frozen=True, kw_only=True):
-    """The driver of the running turn died: a tick found the job's lock free."""
+    """The running turn was broken off. Its driver died, and a tick found the job's lock free; or the driver gave the
+    turn up for a reason of its own, which is then `reason`, and is not held against the agent."""
 
     name: Literal["interrupted"] = "interrupted"
+    reason: str | None = None
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
@@ -176,11 +178,11 @@ def _failed(manifest: Manifest, event: Failed, _at_ms: int) -> dict[str, Any]:
     }
 
 
-def _interrupted(manifest: Manifest, _event: Interrupted, _at_ms: int) -> dict[str, Any]:
+def _interrupted(manifest: Manifest, event: Interrupted, _at_ms: int) -> dict[str, Any]:
     return {
         "active_turn_id": None,
         "last_turn_status": "interrupted",
-        "interruptions": manifest.interruptions + 1,
+        "interruptions": manifest.interruptions + (event.reason is None),
     }
 
 
@@ -241,7 +243,7 @@ def _entry(before: Manifest, after: Manifest, event: Event, at_ms: int, now_ms: 
         turn_id=after.active_turn_id or before.active_turn_id,
         deadline_ms=event.wait.payload.deadline_ms if isinstance(event, Suspended) else None,
         error=str(error) if error is not None else None,
-        reason=event.reason if isinstance(event, Cancelled) else None,
+        reason=event.reason if isinstance(event, Cancelled | Interrupted) else None,
         clock_ms=now_ms if now_ms < at_ms else None,
     )
 

@@ -5,7 +5,6 @@ Strict: an unknown field, a key given twice, a wrong type are all reported at on
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any, Literal, NoReturn, get_type_hints
 
 import msgspec
@@ -74,6 +73,8 @@ def parse_object(data: bytes, max_bytes: int) -> dict[str, Any]:
     """Parse one JSON object by RFC 8259 to the letter: UTF-8, no NaN. Raises DataError."""
     if len(data) > max_bytes:
         raise DataError(f"it is {len(data)} bytes long, and {max_bytes} are allowed", "shorten it")
+    import json  # here, since a tick never parses a policy that was not checked before
+
     try:
         msgspec.json.decode(data)  # the strict one: encoding, lone surrogates, trailing commas
         tree = json.loads(data, object_pairs_hook=_Object, parse_constant=_no_constant)

@@ -10,8 +10,6 @@ holder of the key can have written the record. It is checked on the raw bytes, b
 
 from __future__ import annotations
 
-import hmac
-
 from blake3 import blake3
 
 from cruft_sched.errors import SealError
@@ -45,6 +43,10 @@ class SealingKey:
     def _hash(self, body: bytes) -> str:
         return blake3(body, key=self._subkey).hexdigest()
 
+    def _same(self, given: bytes, expected: bytes) -> bool:
+        """Compare by keyed hashes, so that the time it takes says nothing (`hmac` would load OpenSSL: 4 ms)."""
+        return self._hash(given) == self._hash(expected)
+
     def seal(self, record: bytes) -> bytes:
         """Close a record: a JSON object in, the bytes of its file out."""
         body = record[:-1]
@@ -56,12 +58,12 @@ class SealingKey:
         if not (body.startswith(b"{") and tail.startswith(_OPEN) and tail.endswith(b'"}\n')):
             raise SealError(f"{what} has no seal: it is torn, or no record of this store", _RESTORE)
         key_id, _, seal = tail[len(_OPEN) : -len(b'"}\n')].partition(b":")
-        if not hmac.compare_digest(key_id, self.id.encode()):
+        if key_id != self.id.encode():
             raise SealError(
                 f"{what} was sealed under another key than this store's, which is {self.id}",
                 "put back the key that it was sealed with, or start the job anew",
             )
-        if not hmac.compare_digest(seal, self._hash(body).encode()):
+        if not self._same(seal, self._hash(body).encode()):
             raise SealError(f"{what} fails its seal: it was changed by something other than cruft", _RESTORE)
         return body + b"}"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import msgspec
 from msgspec import Raw, Struct
 
@@ -10,11 +12,11 @@ from cruft_sched.core import awaits, lifecycle, outcomes
 from cruft_sched.core.audit import void_line
 from cruft_sched.core.awaits import TimerAwait
 from cruft_sched.core.ids import await_id
-from cruft_sched.core.lifecycle import Completed, Failed, Suspended, TurnStarted, advance
+from cruft_sched.core.lifecycle import Completed, Failed, Interrupted, Suspended, TurnStarted, advance
 from cruft_sched.core.manifest import AuditHead, Manifest, Status
 from cruft_sched.core.outcomes import Request, Sleep, TurnError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY
-from cruft_sched.errors import WrongStatusError
+from cruft_sched.errors import StorageError, WrongStatusError
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.bound import Bound, read_bound
 from cruft_sched.stores.audit_log import AuditLog
@@ -76,9 +78,22 @@ def _tick_held(held: HeldJob, clock: Clock) -> NotReady | Ticked:
     settled = awaits.fire(manifest.awaits[0], now) if manifest.awaits else None
     with AuditLog(bound.audit_path) as log:
         running = held.commit(advance(manifest, TurnStarted(settled=settled), now))
-        outcome, head = run_audited(_turn(running, bound), _turn_id(running), _start_line(running), log, clock)
-    committed = held.commit(_after(running, outcome, head, clock.now_ms()))
+        try:
+            outcome, head = run_audited(_turn(running, bound), _turn_id(running), _start_line(running), log, clock)
+            committed = held.commit(_after(running, outcome, head, clock.now_ms()))
+        except (StorageError, KeyboardInterrupt) as broken_off:
+            _give_up(held, running, log, broken_off, clock.now_ms())
+            raise
     return _ticked(committed, _turn_id(running), outcome.child_exit_code)
+
+
+def _give_up(held: HeldJob, running: Manifest, log: AuditLog, reason: BaseException, now: int) -> None:
+    """Take the job back to where its turn started, if that can be written; else the next tick finds it running."""
+    what = str(reason) or "Ctrl-C"
+    with suppress(StorageError):
+        log.append(void_line(_turn_id(running), now))
+        log.sync()
+        held.commit(advance(running, Interrupted(reason=what), now))
 
 
 def _not_ready(manifest: Manifest, now: int) -> NotReady | None:

@@ -7,9 +7,12 @@ message again, so nothing here is trusted; it is here so that the agent is told 
 from __future__ import annotations
 
 import os
-from typing import NoReturn
 
-from cruft_sched.turns.wire import DRIVER_GONE, entry_bytes
+from cruft_sched.turns.wire import DRIVER_GONE, EMPTY_STATE_BYTES, entry_bytes
+
+TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 class Host:
@@ -20,7 +23,7 @@ class Host:
         self._pipe = pipe
         self._limits = limits
         self._state = state
-        self._state_bytes = sum(_size(key, value) for key, value in state.items())
+        self._state_bytes = EMPTY_STATE_BYTES + sum(_size(key, value) for key, value in state.items())
 
     def ready(self) -> None:
         """Say that agent code is about to run."""

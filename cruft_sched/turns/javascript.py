@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import NoReturn
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
 from cruft_sched.turns.host import Host
+
+TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
 
 _MIB = 1 << 20
 _STACK_BYTES = 1 * _MIB

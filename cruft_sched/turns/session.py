@@ -12,7 +12,7 @@ from cruft_sched.core import outcomes
 from cruft_sched.core.outcomes import AgentError, BudgetError, ChildError, Ending, TurnError
 from cruft_sched.core.policy import Budgets
 from cruft_sched.turns import protocol
-from cruft_sched.turns.wire import NOT_READY, entry_bytes
+from cruft_sched.turns.wire import EMPTY_STATE_BYTES, NOT_READY, entry_bytes
 
 Sink = Callable[[str, Mapping[str, Any]], None]
 """Takes a line for the audit log: its kind and its fields."""
@@ -37,7 +37,7 @@ class TurnSession:
         self.ending: Ending | None = None
         self._budgets = budgets
         self._note = note
-        self._state_bytes = sum(_size(key, value) for key, value in state.items())
+        self._state_bytes = EMPTY_STATE_BYTES + sum(_size(key, value) for key, value in state.items())
 
     @property
     def max_line_bytes(self) -> int:

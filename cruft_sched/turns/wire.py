@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
 
 NOT_READY = 98
 """The child's exit code when it could not confine itself: no agent code has run."""
@@ -32,5 +35,9 @@ def unpack(data: bytes) -> tuple[dict[str, str], list[bytes]]:
 
 
 def entry_bytes(key: bytes, value: bytes) -> int:
-    """What one entry of the state adds to its size as compact JSON. Both are JSON already."""
+    """What one entry adds to the size of a state as compact JSON. Both are JSON already."""
     return len(key) + len(value) + len(b":,")
+
+
+EMPTY_STATE_BYTES = 1
+"""`{}` is two bytes, and the first entry has a comma too few."""

@@ -30,13 +30,13 @@ def command(job_id: str, store: str, output: str) -> None:
 
 def timeline(answer: Replay) -> RenderableType:
     """A job's life as a table, oldest first."""
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
+    columns = [Column(name, no_wrap=True) for name in ("at", "event", "status", "turn")]
+    columns.append(Column("more", overflow="fold"))
     title = f"job {answer.job_id}: {answer.status}, {answer.budget_ledger.turns} turns"
-    table = Table(
-        "at", "event", "status", "turn", "more", box=None, pad_edge=False, title=Text(title), title_justify="left"
-    )
+    table = Table(*columns, box=None, pad_edge=False, title=Text(title), title_justify="left")
     if answer.timeline_dropped:
         table.add_row("…", Text(f"{answer.timeline_dropped} older entries are in the audit log"))
     for entry in answer.timeline:

@@ -1,0 +1,121 @@
+"""What is measured. A figure is made ready once, outside the timed part, and run once a round."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import median
+
+from cruft_sched.clock import SystemClock
+from cruft_sched.ops.start import start
+from cruft_sched.stores import atomic
+from tests.benchmarks.bench import Bench, Run
+
+JOBS = 1_000
+WRITES_A_ROUND = 50
+WRITE_BYTES = 2 << 10
+
+LIST_EMPTY = "list of an empty store"
+LIST_FULL = "list of 1,000 jobs"
+
+_POLICY = {"schema_version": 1, "agent": "agent.js", "audit_log": "audit.jsonl"}
+_AGENT = 'emit({kind: "x"}); scheduler.sleep(86400000);'
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Something to measure, and the ratio to the floor that it should not exceed."""
+
+    name: str
+    prepare: Callable[[Bench], Run]
+    goal: float | None = None
+
+
+def not_ready_tick(bench: Bench) -> Run:
+    """The tick of a job that sleeps: what a cron line costs while there is nothing to do."""
+    store = _store(bench, "sleeping")
+    store.start("nap")
+    tick = store.command("tick", "nap")
+    bench.seconds(tick, b'"status":"awaiting_timer"')
+    return lambda: bench.seconds(tick, b'"ready":false')
+
+
+def turn_tick(bench: Bench) -> Run:
+    """The tick that runs one JavaScript turn. A job can be measured once, so each run takes the next one."""
+    store = _store(bench, "turns")
+    names = [f"turn-{number}" for number in range(bench.rounds + 1)]  # one for the warm-up
+    for name in names:
+        store.start(name)
+    commands = iter([store.command("tick", name) for name in names])
+    return lambda: bench.seconds(next(commands), b'"status":"awaiting_timer"')
+
+
+def list_empty(bench: Bench) -> Run:
+    """What `list` costs before the first job."""
+    store = _store(bench, "empty")
+    store.start("none")
+    # A store is made by its first start, so the empty one is a store whose only job went away.
+    os.rename(os.path.join(store.root, "jobs", "none"), os.path.join(store.folder, "gone"))
+    command = store.command("list")
+    return lambda: bench.seconds(command, b'"jobs":[]')
+
+
+def list_full(bench: Bench) -> Run:
+    """`list` reads and verifies every manifest. The jobs are made in this process: 1,000 processes take minutes."""
+    store = _store(bench, "full")
+    for number in range(JOBS):
+        bench.progress(f"making job {number + 1:,} of {JOBS:,}")
+        store.start(f"job-{number:04}")
+    command = store.command("list")
+    return lambda: bench.seconds(command, f'"job_id":"job-{JOBS - 1:04}"'.encode())
+
+
+def durable_write(bench: Bench) -> Run:
+    """One write that survives a power cut, without the start of a process around it."""
+    path, data = os.path.join(bench.folder, "record"), b"x" * WRITE_BYTES
+
+    def once() -> float:
+        started = time.perf_counter()
+        atomic.replace(path, data)
+        return time.perf_counter() - started
+
+    return lambda: median(once() for _ in range(WRITES_A_ROUND))
+
+
+FIGURES = (
+    Figure("not-ready tick", not_ready_tick, goal=14),
+    Figure("tick with a JavaScript turn", turn_tick, goal=20),
+    Figure(LIST_EMPTY, list_empty),
+    Figure(LIST_FULL, list_full),
+    Figure("one durable write", durable_write),
+)
+
+
+@dataclass(frozen=True)
+class _Store:
+    """A store of its own, beside the policy its jobs are made of."""
+
+    bench: Bench
+    folder: str
+
+    @property
+    def root(self) -> str:
+        return os.path.join(self.folder, "store")
+
+    def start(self, job_id: str) -> None:
+        start(os.path.join(self.folder, "agent-policy.json"), SystemClock(), store_root=self.root, job_id=job_id)
+
+    def command(self, name: str, *arguments: str) -> list[str]:
+        return [self.bench.cruft, "agent", "schedule", name, *arguments, "--store", self.root]
+
+
+def _store(bench: Bench, name: str) -> _Store:
+    folder = os.path.join(bench.folder, name)
+    os.mkdir(folder)
+    for file, text in (("agent-policy.json", json.dumps(_POLICY)), ("agent.js", _AGENT)):
+        with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
+            out.write(text)
+    return _Store(bench, folder)

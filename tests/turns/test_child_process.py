@@ -1,0 +1,209 @@
+"""The child as a process: its environment, its limits, its death, and what forged messages do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from cruft_sched.core.outcomes import BudgetError, ChildError, Completed, Failed
+from cruft_sched.core.policy import Budgets
+from cruft_sched.turns import launcher, wire
+from cruft_sched.turns.session import TurnFailedError, TurnSession
+
+READY = b'{"type":"ready"}'
+
+
+def ignore(_kind: str, _fields: Mapping[str, Any]) -> None:
+    """Note nothing."""
+
+
+def session(**budgets: int) -> TurnSession:
+    return TurnSession(Budgets(**budgets), {"a": Raw(b"1")}, ignore, may_suspend=True)
+
+
+def run(code: str, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], timeout_ms: int = 5000) -> int:
+    """Run Python `code` in the place of the child; `out` is the pipe to the driver."""
+    boot = f"import os, sys, time; out = int(sys.argv[2]); {code}"
+    monkeypatch.setattr(launcher, "_BOOT", boot)
+    return launcher.run_child(b"job", timeout_ms, 1000, lines.append)
+
+
+def test_the_exit_code_is_a_shells(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run("os._exit(7)", monkeypatch, []) == 7
+    assert run("os.kill(os.getpid(), 11)", monkeypatch, []) == 139
+
+
+def test_the_child_has_nothing_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRUFT_SECRET", "s")
+    lines: list[bytes] = []
+    code = (
+        "null = os.stat(os.devnull).st_rdev; std = [os.fstat(fd).st_rdev == null for fd in (0, 1, 2)];"
+        "env = sorted(open('/proc/self/environ').read().split(chr(0))); fds = len(os.listdir('/proc/self/fd'));"
+        "os.write(out, repr((env, std, fds, os.getsid(0) == os.getpid(), os.getcwd())).encode() + b'\\n')"
+    )
+    assert run(code, monkeypatch, lines) == 0
+    # its descriptors: 0, 1, 2, its two pipes, and the folder that listdir itself has open
+    assert lines == [repr((["", "PYTHONHASHSEED=0", "TZ=UTC0"], [True] * 3, 6, True, "/")).encode()]
+
+
+def test_a_flood_without_an_end_of_line_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TurnFailedError, match="more than 1000 bytes"):
+        run("[os.write(out, b'x' * 4096) for _ in iter(int, 1)]", monkeypatch, [])
+
+
+def test_a_child_that_never_reads_its_job_ends_at_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_BOOT", "import time; time.sleep(60)")
+    with pytest.raises(TurnFailedError, match="timeout_ms"):
+        launcher.run_child(b"x" * (4 << 20), 200, 1000, print)
+
+
+def test_a_child_that_closes_its_pipe_and_lives_on_ends_at_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TurnFailedError, match="timeout_ms"):
+        run("os.close(out); time.sleep(60)", monkeypatch, [], timeout_ms=200)
+
+
+def test_what_the_child_started_dies_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[bytes] = []
+    code = "pid = os.fork(); (time.sleep(60) if pid == 0 else (os.write(out, b'%d\\n' % pid), os._exit(0)))"
+    with pytest.raises(TurnFailedError, match="timeout_ms"):  # the grandchild holds the pipe
+        run(code, monkeypatch, lines, timeout_ms=300)
+    assert gone(int(lines[0]))
+
+
+def gone(pid: int) -> bool:
+    """Whether a process ends within a while: a killed one is reaped by whoever adopted it."""
+    for _ in range(400):
+        try:
+            with open(f"/proc/{pid}/stat") as stat:
+                if stat.read().rpartition(")")[2].split()[0] == "Z":
+                    return True
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_the_child_dies_with_its_driver() -> None:
+    driver = (
+        "import sys; from cruft_sched.core.policy import Budgets; from cruft_sched.turns.turn import Turn, run_turn\n"
+        "turn = Turn(source=b'emit({}); while (true);', context={}, state={}, budgets=Budgets(), scheduled=True)\n"
+        "run_turn(turn, lambda kind, fields: print(kind, flush=True))"
+    )
+    with subprocess.Popen([sys.executable, "-c", driver], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"emit\n"
+        with open(f"/proc/{process.pid}/task/{process.pid}/children") as children:
+            (child,) = map(int, children.read().split())
+        process.kill()
+    assert gone(child)
+
+
+def test_no_descriptor_and_no_zombie_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    for code in ("os._exit(0)", "os.write(out, b'x' * 5000); time.sleep(60)"):
+        with pytest.raises(TurnFailedError) if "sleep" in code else _nothing():
+            run(code, monkeypatch, [])
+    assert len(os.listdir("/proc/self/fd")) == before
+    with open(f"/proc/self/task/{os.getpid()}/children") as children:
+        assert children.read().split() == []
+
+
+class _nothing:  # noqa: N801  # reads as pytest.raises does, beside it
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+FORGED: dict[str, list[bytes]] = {
+    "no json": [READY, b"hello"],
+    "no type": [READY, b"{}"],
+    "unknown type": [READY, b'{"type":"root"}'],
+    "unknown field": [READY, b'{"type":"emit","event":{},"more":1}'],
+    "not ready": [b'{"type":"emit","event":{}}'],
+    "ready twice": [READY, READY],
+    "after the end": [READY, b'{"type":"complete","result":1}', b'{"type":"emit","event":{}}'],
+    "two ends": [READY, b'{"type":"complete","result":1}', b'{"type":"complete","result":2}'],
+    "event is no object": [READY, b'{"type":"emit","event":[1]}'],
+    "invalid utf-8": [READY, b'{"type":"emit","event":{"a":"\xff"}}'],
+    "lone surrogate": [READY, b'{"type":"emit","event":{"a":"\\ud800"}}'],
+    "deep": [READY, b'{"type":"emit","event":{"a":' + b"[" * 50_000 + b"]" * 50_000 + b"}}"],
+    "negative sleep": [READY, b'{"type":"suspend","request":{"kind":"sleep","delay_ms":-1}}'],
+    "long sleep": [READY, b'{"type":"suspend","request":{"kind":"sleep","delay_ms":315576000001}}'],
+    "fractional sleep": [READY, b'{"type":"suspend","request":{"kind":"sleep","delay_ms":1.5}}'],
+    "far deadline": [READY, b'{"type":"suspend","request":{"kind":"sleep_until","deadline_ms":9007199254740992}}'],
+    "long name": [READY, b'{"type":"fail","error":{"name":"' + b"x" * 201 + b'","message":"","stack":""}}'],
+    "empty line": [READY, b""],
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_a_forged_message_fails_the_turn(name: str) -> None:
+    *before, last = FORGED[name]
+    taken = session()
+    for line in before:
+        taken.on_line(line)
+    with pytest.raises(TurnFailedError) as failure:
+        taken.on_line(last)
+    assert isinstance(failure.value.error, ChildError)
+
+
+def test_a_suspension_outside_a_job_is_a_forgery() -> None:
+    taken = TurnSession(Budgets(), {}, ignore, may_suspend=False)
+    taken.on_line(READY)
+    with pytest.raises(TurnFailedError):
+        taken.on_line(b'{"type":"suspend","request":{"kind":"sleep","delay_ms":1}}')
+
+
+def test_a_state_that_the_child_lets_grow_is_stopped_by_the_driver() -> None:
+    taken = session(max_state_bytes=20)
+    taken.on_line(READY)
+    with pytest.raises(TurnFailedError) as failure:
+        taken.on_line(b'{"type":"state_set","key":"b","value":"0123456789"}')
+    assert failure.value.error == BudgetError(budget="max_state_bytes", limit=20, attempted=24)
+
+
+def test_success_takes_a_last_message_and_exit_code_0() -> None:
+    complete = b'{"type":"complete","result":1}'
+    cases: list[tuple[list[bytes], int, Callable[[Any], bool]]] = [
+        ([READY, complete], 0, lambda ending: isinstance(ending, Completed)),
+        ([READY, complete], 1, lambda ending: "exited with code 1" in str(ending.error)),
+        ([READY, complete], 137, lambda ending: "killed by signal 9" in str(ending.error)),
+        ([READY], 0, lambda ending: "without a last message" in str(ending.error)),
+        ([], 98, lambda ending: "exited with code 98" in str(ending.error)),
+    ]
+    for lines, code, holds in cases:
+        taken = session()
+        for line in lines:
+            taken.on_line(line)
+        assert holds(taken.on_exit(code))
+
+
+def test_a_child_that_cannot_start_says_why() -> None:
+    with pytest.raises(TurnFailedError, match="could not start \\(exit 98\\): OSError: no limits") as failure:
+        session().on_line(b"OSError: no limits")
+    assert isinstance(Failed(error=failure.value.error).error, ChildError)
+
+
+def test_a_job_comes_through_the_pipe_whole() -> None:
+    fields = [b"", b"\n\n", "é\n1 2".encode(), b"\0" * 10]
+    assert wire.unpack(wire.pack({"a": 1, "b": "x"}, fields)) == ({"a": "1", "b": "x"}, fields)
+    with pytest.raises(ValueError, match="torn"):
+        wire.unpack(wire.pack({"a": 1}, fields)[:-1])
+
+
+def test_the_child_imports_nothing_slow() -> None:
+    """Each of these costs more than the whole compartment; a turn would pay for it every time."""
+    code = (
+        "import sys; sys.path[:0] = sys.argv[1:]; from cruft_sched.turns import child, javascript;"
+        "print([name for name in ('typing', 're', 'json', 'msgspec', 'enum', 'collections') if name in sys.modules])"
+    )
+    command = [sys.executable, "-P", "-s", "-S", "-c", code, *launcher._import_path()]
+    done = subprocess.run(command, capture_output=True, check=True, env=launcher.ENVIRONMENT)
+    assert done.stdout == b"[]\n"
