@@ -72,6 +72,13 @@ class StorageError(CruftError):
     exit_code = 74
 
 
+class SystemFailedError(CruftError):
+    """The operating system refused something that is not the disk's: a process, most often."""
+
+    code = "system_failed"
+    exit_code = 74
+
+
 class OutputError(CruftError):
     """The answer could not be written to standard output. What the command did is done."""
 

@@ -14,6 +14,7 @@ from cruft_sched.errors import CruftError
 
 EXIT_USAGE = 64
 EXIT_BUG = 70
+EXIT_SYSTEM = 74
 EXIT_INTERRUPTED = 130
 
 TREE: dict[str, dict[str, str]] = {
@@ -43,6 +44,10 @@ class Command(click.Command):
             if not isinstance(error.__cause__, BrokenPipeError):  # whoever read us has gone, and wants no message
                 complain(ctx.command_path, str(error))
             ctx.exit(error.exit_code)
+        except OSError as error:  # the system's refusal of something that no op has a sentence for
+            where = f" ({error.filename})" if error.filename else ""
+            complain(ctx.command_path, f"the system says: {error.strerror or error}{where}; the store is whole")
+            ctx.exit(EXIT_SYSTEM)
 
 
 class Group(click.Group):

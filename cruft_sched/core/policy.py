@@ -16,7 +16,7 @@ MAX_POLICY_BYTES = 1 << 20
 RESERVED_CONTEXT_KEY = "scheduler_resume"
 """The key of the context that only the engine sets: an agent branches on it."""
 
-Text = Annotated[str, Meta(min_length=1, max_length=4096)]
+Text = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[^\0]*\Z")]
 Milliseconds = Annotated[int, Meta(ge=1, le=86_400_000)]
 
 

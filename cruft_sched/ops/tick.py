@@ -16,7 +16,7 @@ from cruft_sched.core.lifecycle import Completed, Failed, Interrupted, Suspended
 from cruft_sched.core.manifest import AuditHead, Manifest, Status
 from cruft_sched.core.outcomes import Request, Sleep, TurnError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY
-from cruft_sched.errors import StorageError, WrongStatusError
+from cruft_sched.errors import StorageError, SystemFailedError, WrongStatusError
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.bound import Bound, read_bound
 from cruft_sched.stores.audit_log import AuditLog
@@ -81,7 +81,7 @@ def _tick_held(held: HeldJob, clock: Clock) -> NotReady | Ticked:
         try:
             outcome, head = run_audited(_turn(running, bound), _turn_id(running), _start_line(running), log, clock)
             committed = held.commit(_after(running, outcome, head, clock.now_ms()))
-        except (StorageError, KeyboardInterrupt) as broken_off:
+        except (StorageError, SystemFailedError, KeyboardInterrupt) as broken_off:
             _give_up(held, running, log, broken_off, clock.now_ms())
             raise
     return _ticked(committed, _turn_id(running), outcome.child_exit_code)

@@ -122,10 +122,9 @@ class FileStore:
 
     def get_object(self, name: str) -> bytes:
         """The bytes kept under a hash. Raises DataError where they are missing, or no longer those."""
-        try:
+        data = b""
+        with _disk(f"read the store's copy of {name}"), suppress(FileNotFoundError, ValueError):
             data = atomic.read_file(self._object_path(name), MAX_OBJECT_BYTES)
-        except (FileNotFoundError, ValueError):
-            data = b""
         if digest(data) != name:
             raise DataError(f"the store's copy of {name} is missing or broken", "restore objects/ from a backup")
         return data
@@ -181,12 +180,12 @@ def _make_key(root: str, key_file: str) -> None:
 
 
 def _read_key(key_file: str) -> bytes:
-    try:
-        found = os.stat(key_file)
-        with _disk("read the store's key"):
+    with _disk("read the store's key"):
+        try:
+            found = os.stat(key_file)
             key = atomic.read_file(os.path.realpath(key_file), KEY_BYTES + 1)
-    except FileNotFoundError:
-        raise _no_key(key_file) from None
+        except FileNotFoundError:
+            raise _no_key(key_file) from None
     if os.name == "posix" and found.st_mode & 0o077:
         raise SealError(f"the store's key {key_file} can be read by others", f"run `chmod 600 {key_file}`")
     return key

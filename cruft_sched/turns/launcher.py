@@ -13,6 +13,7 @@ from contextlib import suppress
 from importlib.machinery import PathFinder
 
 from cruft_sched.core.outcomes import BudgetError, ChildError
+from cruft_sched.errors import SystemFailedError
 from cruft_sched.turns.session import TurnFailedError
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC0"}
@@ -56,9 +57,12 @@ def _start() -> tuple[subprocess.Popen[bytes], int, int]:
             pass_fds=(job_out, out_in),
             start_new_session=True,
         )
-    except BaseException:
+    except BaseException as error:
         os.close(job_in)
         os.close(out_out)
+        if isinstance(error, OSError):
+            what = f"cannot start a process for the turn: {error.strerror or error}"
+            raise SystemFailedError(what, "free some processes or memory, and tick again") from error
         raise
     finally:
         os.close(job_out)

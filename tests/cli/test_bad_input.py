@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cruft_sched.errors import SystemFailedError
+from cruft_sched.ops.tick import tick
 from tests.core.test_ids import HOSTILE
 from tests.stores.test_file_store import broken_manifests
 from tests.support import PROGRAM, Project, cruft, schedule
@@ -188,3 +190,27 @@ def test_a_bug_is_one_line_and_a_log(project: Project, tmp_path: Path) -> None:
     (log,) = (tmp_path / "state" / "cruft-sched").iterdir()
     assert str(log).encode() in done.stderr
     assert "ZeroDivisionError" in log.read_text()
+
+
+def test_a_system_without_processes_left_gives_the_turn_back(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    project.start()
+    monkeypatch.setattr(subprocess, "Popen", none_left)
+    with pytest.raises(SystemFailedError, match="cannot start a process") as error:
+        tick(project.store, "job", project.clock)
+    assert error.value.exit_code == 74
+    job = project.store.load("job")
+    assert (job.status, job.interruptions) == ("created", 0)
+
+
+@pytest.mark.parametrize("command", [["tick", "job"], ["status", "job"], ["list"]])
+def test_a_store_that_cannot_be_read_is_a_sentence_and_no_bug(project: Project, command: list[str]) -> None:
+    project.start()
+    for number in range(3):
+        done = wrapped(number, "EACCES", *command, "--store", project.root)
+        assert done.returncode == (0 if command == ["list"] and number == 2 else 74), done.stderr
+        assert_one_line(done.stderr.decode(), "cruft agent schedule ")
+        assert b"Permission denied" in done.stderr
+        assert b"bug" not in done.stderr

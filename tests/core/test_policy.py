@@ -78,6 +78,7 @@ def test_what_is_no_policy_at_all(data: bytes, what: str) -> None:
         {"schema_version": "1"},
         {"agent": ""},
         {"agent": "x" * 5000},
+        {"agent": "a\0.js"},
         {"audit_log": None},
         {"profile": 1},
         {"context": None},
