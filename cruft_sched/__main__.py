@@ -9,9 +9,13 @@ import sys
 def main() -> None:
     """Run the command line and exit with its code."""
     _hold_standard_descriptors()
-    from cruft_sched.cli.app import run
+    try:
+        from cruft_sched.cli.app import run
 
-    sys.exit(run(sys.argv[1:]))
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:  # before anything was begun
+        code = 130
+    sys.exit(code)
 
 
 def _hold_standard_descriptors() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MAX_SHOWN_FAULTS = 50
+
 
 class CruftError(Exception):
     """An expected failure. `what` happened; `todo` is what the reader can do about it."""
@@ -35,7 +37,10 @@ class PolicyError(DataError):
     code = "bad_policy"
 
     def __init__(self, path: str, faults: list[str]) -> None:
-        super().__init__(f"policy {path} is refused: " + "; ".join(faults), "correct it and try again")
+        shown = faults[:MAX_SHOWN_FAULTS]
+        if len(faults) > len(shown):
+            shown.append(f"and {len(faults) - len(shown)} more")
+        super().__init__(f"policy {path} is refused: " + "; ".join(shown), "correct it and try again")
         self.path = path
         self.faults = faults
 
@@ -77,6 +82,20 @@ class SystemFailedError(CruftError):
 
     code = "system_failed"
     exit_code = 74
+
+
+class UnavailableError(CruftError):
+    """A turn cannot be run on this machine as the policy asks."""
+
+    code = "unavailable"
+    exit_code = 69
+
+
+class RefusedError(CruftError):
+    """Refused: a token that is not the wait's, a tool that is not granted. Nothing was changed."""
+
+    code = "refused"
+    exit_code = 76
 
 
 class OutputError(CruftError):

@@ -13,8 +13,15 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from cruft_sched.core import awaits
-from cruft_sched.core.awaits import TimerAwait
+from cruft_sched.core.awaits import (
+    InputAwait,
+    InputPayload,
+    TimerAwait,
+    TimerPayload,
+    ToolAwait,
+    ToolOptions,
+    ToolPayload,
+)
 from cruft_sched.core.manifest import AuditHead, Manifest, Status
 from cruft_sched.core.outcomes import BudgetError, ChildError
 from cruft_sched.ops.start import start
@@ -74,7 +81,7 @@ class Project:
         self.agent = folder / name
         self.agent.write_text(agent, encoding="utf-8")
         self.policy = folder / "agent-policy.json"
-        self.write_policy(agent=name, **policy)
+        self.write_policy(**({"agent": name} | policy))
         self.root = str(folder / "store")
         self.clock = StoppedClock()
 
@@ -107,9 +114,20 @@ class Project:
 
 
 def timer(deadline_ms: int = NOW + 1000, turn_id: str = "job/turn-1") -> TimerAwait:
-    return awaits.timer_await(
-        await_id=f"{turn_id}/await", turn_id=turn_id, now_ms=NOW, delay_ms=1000, deadline_ms=deadline_ms
+    payload = TimerPayload(delay_ms=1000, deadline_ms=deadline_ms)
+    return TimerAwait(id=f"{turn_id}/await", run_id=turn_id, created_ms=NOW, payload=payload)
+
+
+def tool(name: str = "echo", args: bytes = b"{}") -> ToolAwait:
+    payload = ToolPayload(tool=name, args=Raw(args), options=ToolOptions(), idempotency_key="k")
+    return ToolAwait(id="job/turn-1/await", run_id="job/turn-1", created_ms=NOW, payload=payload)
+
+
+def question() -> InputAwait:
+    payload = InputPayload(
+        kind="approval", payload=Raw(b"1"), token_hash=HASH, schema=Raw(b"null"), deadline_ms=None, on_timeout="resume"
     )
+    return InputAwait(id="job/turn-1/await", run_id="job/turn-1", created_ms=NOW, payload=payload)
 
 
 def in_status(manifest: Manifest, status: Status) -> Manifest:
@@ -118,8 +136,8 @@ def in_status(manifest: Manifest, status: Status) -> Manifest:
         "created": {},
         "running": {"active_turn_id": f"{manifest.job_id}/turn-1", "turn_cursor": 1},
         "awaiting_timer": {"awaits": (timer(),), "turn_cursor": 1, "last_turn_status": "suspended"},
-        "awaiting_tool": {"awaits": (timer(),), "turn_cursor": 1, "last_turn_status": "suspended"},
-        "awaiting_input": {"awaits": (timer(),), "turn_cursor": 1, "last_turn_status": "suspended"},
+        "awaiting_tool": {"awaits": (tool(),), "turn_cursor": 1, "last_turn_status": "suspended"},
+        "awaiting_input": {"awaits": (question(),), "turn_cursor": 1, "last_turn_status": "suspended"},
         "completed": {"turn_cursor": 1, "last_turn_status": "completed", "result": Raw(b'"done"')},
         "failed": {"turn_cursor": 1, "last_turn_status": "failed", "error": ChildError(message="died")},
         "cancelled": {},

@@ -23,9 +23,12 @@ TREE: dict[str, dict[str, str]] = {
     "cruft agent schedule": {
         "start": "Make a durable job.",
         "tick": "Advance a job by one turn.",
+        "input": "Answer a job that waits for a person.",
+        "cancel": "Cancel a job.",
         "status": "Print a job's manifest.",
         "list": "List the jobs of a store.",
         "replay": "Print a job's timeline.",
+        "token": "Show the token of an input.",
     },
 }
 """Every command and its line of help. A command's module is named after it and loaded when it is called."""
@@ -77,6 +80,9 @@ def run(arguments: Sequence[str]) -> int:
     root.params.append(_version_option())
     try:
         code = root.main(list(arguments), prog_name="cruft", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.format_message(), err=True)
+        return EXIT_USAGE
     except click.UsageError as error:
         path = error.ctx.command_path if error.ctx else "cruft"
         complain(path, f"{error.format_message().rstrip('.')}; see `{path} --help`")

@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import TYPE_CHECKING
+
+from cruft_sched.cli.output import plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 COLOURS = {
     "completed": "green",
@@ -16,10 +22,25 @@ COLOURS = {
 _UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 
 
-def status(name: str) -> str:
-    """A status in rich markup, in its colour."""
-    colour = COLOURS.get(name)
-    return f"[{colour}]{name}[/]" if colour else name
+def status(name: str) -> Text:
+    """A status in its colour."""
+    from rich.text import Text
+
+    return Text(name, style=COLOURS.get(name, ""))
+
+
+def sentence(*parts: str | Text) -> Text:
+    """A sentence of texts from anywhere: no markup in them is read as such, and nothing controls the terminal."""
+    from rich.text import Text
+
+    return Text.assemble(*(plain(part) if isinstance(part, str) else part for part in parts))
+
+
+def newline() -> Text:
+    """A line's end, which `sentence` would make visible."""
+    from rich.text import Text
+
+    return Text("\n")
 
 
 def duration(ms: int) -> str:

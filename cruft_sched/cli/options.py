@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, ClassVar
 
 import click
 
@@ -24,6 +25,23 @@ def open_store(root: str) -> FileStore:
     from cruft_sched.stores.file import FileStore
 
     return FileStore(root, key_file())
+
+
+class Duration(click.ParamType[int]):
+    """A length of time in milliseconds, written as 500ms, 50s, 10m, 2h, 3d, or parts of that in a row (1h30m)."""
+
+    name = "duration"
+    _UNITS_MS: ClassVar = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        parts = re.fullmatch(r"(?:\d{1,9}(?:ms|s|m|h|d))+", str(value))
+        if parts is None:
+            self.fail(f"{value!a} is no length of time; write it as 50s, 10m or 1h30m", param, ctx)
+        found = re.findall(r"(\d+)(ms|s|m|h|d)", str(value))
+        return sum(int(number) * self._UNITS_MS[unit] for number, unit in found)
+
+
+DURATION = Duration()
 
 
 def _parse_labels(_ctx: click.Context, _param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:

@@ -72,7 +72,7 @@ def show_human(what: RenderableType) -> None:
 
     console = Console(highlight=False, soft_wrap=True)
     with console.capture() as captured:
-        console.print(what)
+        console.print(what, markup=False, emoji=False)
     write(captured.get().encode("utf-8", "replace"))
 
 

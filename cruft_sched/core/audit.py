@@ -40,6 +40,7 @@ class Chain:
         return AuditHead(run_id=self.run_id, lines=self._lines, head=self._prev)
 
 
-def void_line(run_id: str, at_ms: int) -> bytes:
-    """The line that declares a run void: its driver died before it was committed."""
-    return msgspec.json.encode({"type": "run_void", "run_id": run_id, "at_ms": at_ms}) + b"\n"
+def void_line(run_id: str, uid: str, at_ms: int) -> bytes:
+    """The line that declares a run void: its driver died before it was committed. `uid` is the job's, as in the run's
+    first line: another store's job of the same name has runs of the same id."""
+    return msgspec.json.encode({"type": "run_void", "run_id": run_id, "uid": uid, "at_ms": at_ms}) + b"\n"

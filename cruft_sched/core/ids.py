@@ -31,6 +31,13 @@ def turn_id(job_id: str, number: int) -> str:
     return f"{job_id}/turn-{number}"
 
 
+def idempotency_key(uid: str, await_name: str, tool: str, args: bytes) -> str:
+    """What names one call of a tool, the same however often it is tried. The job's random `uid` is in it, so a job
+    started again under its old name makes new calls."""
+    parts = (uid.encode(), await_name.encode(), tool.encode(), args)
+    return blake3(b"".join(len(part).to_bytes(8, "big") + part for part in parts)).hexdigest()
+
+
 def await_id(turn: str) -> str:
     """The id of the await that a turn ended with. A turn asks for one at most."""
     return f"{turn}/await"

@@ -2,10 +2,12 @@
 
 A job is `created` by `start`. A turn takes it to `running`. A turn ends in one of three ways: it suspends, and
 the job awaits what it asked for; it comes to its end, and the job is `completed`; or it fails, and so does the
-job. What the job awaits, once it is there, starts the next turn. When the driver dies in a turn, the job goes back
-to where that turn had started (`interrupted`), with the await that had started it still in the record; the third
-time in a row is a failure. `cancelled` and `expired` end a job from any status that is not the end already.
-Nothing leaves `completed`, `failed`, `cancelled` and `expired`.
+job. An await is settled in place: a timer by its firing, a tool by its outcome (before which the start of a tool that
+writes is noted), an input by an answer or by its deadline. A settled await starts the next turn, and stays in the
+record until the outcome of that turn is. An input whose deadline is to fail the job fails it. When the driver dies in
+a turn, the job goes back to where that turn had started (`interrupted`); the third time in a row is a failure.
+`cancelled` and `expired` end a job from any status that is not the end already. Nothing leaves `completed`, `failed`,
+`cancelled` and `expired`.
 
 TRANSITIONS says all of that once more, for the machine. A pair that is not in it is illegal: `advance` raises, and
 nothing has changed.
@@ -19,7 +21,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from cruft_sched.core.awaits import Await, TimerAwait
+from cruft_sched.core.awaits import Await, ToolAwait, deadline_ms
 from cruft_sched.core.ids import turn_id
 from cruft_sched.core.manifest import STATUSES, TIMELINE_LIMIT, AuditHead, BudgetLedger, Manifest, Status, TimelineEntry
 from cruft_sched.core.outcomes import NULL, BudgetError, InterruptionError, TurnError
@@ -30,10 +32,16 @@ MAX_INTERRUPTIONS = 3
 
 
 class TurnStarted(Struct, frozen=True, kw_only=True):
-    """A turn begins; `settled` is the await whose outcome it receives."""
+    """A turn begins. It receives the outcome of the job's await, which must be settled."""
 
     name: Literal["turn_started"] = "turn_started"
-    settled: Await | None = None
+
+
+class Settled(Struct, frozen=True, kw_only=True):
+    """The job's await as it is now, with its outcome, or as a tool call that was started."""
+
+    name: Literal["fired", "tool_started", "tool_done", "answered", "timed_out"]
+    wait: Await
 
 
 class Suspended(Struct, frozen=True, kw_only=True):
@@ -73,10 +81,11 @@ class Interrupted(Struct, frozen=True, kw_only=True):
 
 
 class Cancelled(Struct, frozen=True, kw_only=True):
-    """Somebody cancelled the job."""
+    """Somebody cancelled the job; `audit` is where the turn that this killed stands in the log."""
 
     name: Literal["cancelled"] = "cancelled"
     reason: str | None = None
+    audit: AuditHead | None = None
 
 
 class Expired(Struct, frozen=True, kw_only=True):
@@ -86,8 +95,21 @@ class Expired(Struct, frozen=True, kw_only=True):
     error: BudgetError
 
 
-Event = TurnStarted | Suspended | Completed | Failed | Interrupted | Cancelled | Expired
-EventName = Literal["turn_started", "suspended", "completed", "failed", "interrupted", "cancelled", "expired"]
+Event = TurnStarted | Settled | Suspended | Completed | Failed | Interrupted | Cancelled | Expired
+EventName = Literal[
+    "turn_started",
+    "fired",
+    "tool_started",
+    "tool_done",
+    "answered",
+    "timed_out",
+    "suspended",
+    "completed",
+    "failed",
+    "interrupted",
+    "cancelled",
+    "expired",
+]
 
 BY_AWAIT: Literal["by_await"] = "by_await"
 """The status that the job's await implies, see AWAITING; without one, `created`."""
@@ -103,16 +125,27 @@ TRANSITIONS: dict[Status, dict[EventName, Status | Literal["by_await"]]] = {
         "interrupted": BY_AWAIT,
         **_ENDS,
     },
-    "awaiting_timer": {"turn_started": "running", **_ENDS},
-    "awaiting_tool": {"turn_started": "running", **_ENDS},
-    "awaiting_input": {"turn_started": "running", **_ENDS},
+    "awaiting_timer": {"fired": "awaiting_timer", "turn_started": "running", **_ENDS},
+    "awaiting_tool": {
+        "tool_started": "awaiting_tool",
+        "tool_done": "awaiting_tool",
+        "turn_started": "running",
+        **_ENDS,
+    },
+    "awaiting_input": {
+        "answered": "awaiting_input",
+        "timed_out": "awaiting_input",
+        "turn_started": "running",
+        "failed": "failed",
+        **_ENDS,
+    },
     "completed": {},
     "failed": {},
     "cancelled": {},
     "expired": {},
 }
 
-AWAITING: dict[type[Await], Status] = {TimerAwait: "awaiting_timer"}
+AWAITING: dict[str, Status] = {"timer": "awaiting_timer", "tool": "awaiting_tool", "input": "awaiting_input"}
 
 
 def created(manifest: Manifest) -> Manifest:
@@ -152,10 +185,22 @@ def recover(manifest: Manifest, now_ms: int) -> Manifest:
     return advance(manifest, Failed(error=error), now_ms)
 
 
-def _turn_started(manifest: Manifest, event: TurnStarted, _at_ms: int) -> dict[str, Any]:
+def _turn_started(manifest: Manifest, _event: TurnStarted, _at_ms: int) -> dict[str, Any]:
+    if any(wait.done is None for wait in manifest.awaits):
+        raise WrongStatusError(f"job {manifest.job_id} still waits: its await is not settled", _next_step(manifest))
     number = manifest.turn_cursor + 1
-    awaits = manifest.awaits if event.settled is None else (event.settled,)
-    return {"turn_cursor": number, "active_turn_id": turn_id(manifest.job_id, number), "awaits": awaits}
+    return {"turn_cursor": number, "active_turn_id": turn_id(manifest.job_id, number)}
+
+
+def _settled(manifest: Manifest, event: Settled, _at_ms: int) -> dict[str, Any]:
+    (wait,) = manifest.awaits
+    if wait.done is not None or wait.id != event.wait.id:
+        raise WrongStatusError(f"job {manifest.job_id}: its await is settled already", _next_step(manifest))
+    ledger = manifest.budget_ledger
+    return {
+        "awaits": (event.wait,),
+        "budget_ledger": replace(ledger, tools=ledger.tools + (event.name == "tool_done")),
+    }
 
 
 def _suspended(manifest: Manifest, event: Suspended, _at_ms: int) -> dict[str, Any]:
@@ -186,8 +231,8 @@ def _interrupted(manifest: Manifest, event: Interrupted, _at_ms: int) -> dict[st
     }
 
 
-def _cancelled(_manifest: Manifest, _event: Cancelled, _at_ms: int) -> dict[str, Any]:
-    return {"active_turn_id": None, "awaits": ()}
+def _cancelled(manifest: Manifest, event: Cancelled, _at_ms: int) -> dict[str, Any]:
+    return {"active_turn_id": None, "awaits": (), "audit": event.audit or manifest.audit}
 
 
 def _expired(_manifest: Manifest, event: Expired, _at_ms: int) -> dict[str, Any]:
@@ -196,6 +241,7 @@ def _expired(_manifest: Manifest, event: Expired, _at_ms: int) -> dict[str, Any]
 
 _EFFECTS: dict[type[Event], Callable[[Manifest, Any, int], dict[str, Any]]] = {
     TurnStarted: _turn_started,
+    Settled: _settled,
     Suspended: _suspended,
     Completed: _completed,
     Failed: _failed,
@@ -223,7 +269,7 @@ def _turn_over(
 
 def _recount(manifest: Manifest) -> Manifest:
     """The two figures of the ledger that stand elsewhere in the record too."""
-    outstanding = sum(wait.settlement is None for wait in manifest.awaits)
+    outstanding = sum(wait.done is None for wait in manifest.awaits)
     ledger = replace(manifest.budget_ledger, turns=manifest.turn_cursor, outstanding_awaits=outstanding)
     return replace(manifest, budget_ledger=ledger)
 
@@ -231,21 +277,39 @@ def _recount(manifest: Manifest) -> Manifest:
 def _status_by_await(manifest: Manifest) -> Status:
     if not manifest.awaits:
         return "created"
-    return AWAITING[type(manifest.awaits[0])]
+    return AWAITING[manifest.awaits[0].kind]
 
 
 def _entry(before: Manifest, after: Manifest, event: Event, at_ms: int, now_ms: int) -> TimelineEntry:
-    error = event.error if isinstance(event, Failed | Expired) else None
     return TimelineEntry(
         event=event.name,
         at_ms=at_ms,
         status=after.status,
         turn_id=after.active_turn_id or before.active_turn_id,
-        deadline_ms=event.wait.payload.deadline_ms if isinstance(event, Suspended) else None,
-        error=str(error) if error is not None else None,
-        reason=event.reason if isinstance(event, Cancelled | Interrupted) else None,
         clock_ms=now_ms if now_ms < at_ms else None,
+        **_details(event),
     )
+
+
+def _details(event: Event) -> dict[str, Any]:
+    """What else an entry says of its event."""
+    match event:
+        case Suspended(wait=wait):
+            return {"deadline_ms": deadline_ms(wait), "tool": _tool(wait)}
+        case Settled(wait=wait):
+            done = wait.done
+            error = done.error.message if done and done.error else None
+            return {"tool": _tool(wait), "by": done.by if done else None, "error": error}
+        case Failed() | Expired():
+            return {"error": str(event.error)}
+        case Cancelled() | Interrupted():
+            return {"reason": event.reason}
+        case _:
+            return {}
+
+
+def _tool(wait: Await) -> str | None:
+    return wait.payload.tool if isinstance(wait, ToolAwait) else None
 
 
 def _next_step(manifest: Manifest) -> str:

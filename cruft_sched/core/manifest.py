@@ -38,6 +38,8 @@ class TimelineEntry(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     status: Status
     turn_id: str | None = None
     deadline_ms: int | None = None
+    tool: str | None = None
+    by: str | None = None
     error: str | None = None
     reason: str | None = None
     clock_ms: int | None = None
@@ -119,12 +121,28 @@ def decode(record: bytes, job_id: str) -> Manifest:
         manifest = msgspec.json.decode(record, type=Manifest)
     except (msgspec.DecodeError, RecursionError) as error:
         raise _refusal(record, job_id, error) from None
+    if not _consistent(manifest):
+        raise DataError(
+            f"the manifest of job {job_id} contradicts itself: {manifest.status} without what that takes",
+            "restore it from a backup",
+        )
     if manifest.job_id != job_id:
         raise DataError(
             f"the manifest of job {job_id} is that of job {manifest.job_id!a}",
             "move it back to where it was",
         )
     return manifest
+
+
+def _consistent(manifest: Manifest) -> bool:
+    """Whether a status stands beside the await and the turn that it implies."""
+    kinds = [wait.kind for wait in manifest.awaits]
+    awaiting = manifest.status.removeprefix("awaiting_")
+    return (
+        (manifest.active_turn_id is not None) == (manifest.status == "running")
+        and (kinds == [awaiting]) == (manifest.status != awaiting)
+        and len(kinds) <= (not manifest.terminal and manifest.status != "created")
+    )
 
 
 def _refusal(record: bytes, job_id: str, error: Exception) -> DataError:

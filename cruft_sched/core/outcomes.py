@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from msgspec import Raw, Struct
+from typing import Annotated, Literal
+
+from msgspec import Meta, Raw, Struct
+
+from cruft_sched.core.awaits import MAX_SLEEP_MS
 
 NULL = Raw(b"null")
 
 
-class AgentError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="agent_error"):
+class _Error(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What failed a job; `kind` says which of the variants it is."""
+
+
+class AgentError(_Error, frozen=True, kw_only=True, tag="agent_error"):
     """The agent's own code threw."""
 
     name: str
@@ -18,9 +26,7 @@ class AgentError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return f"the agent threw {self.name}: {self.message}"
 
 
-class BudgetError(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="budget_exceeded"
-):
+class BudgetError(_Error, frozen=True, kw_only=True, tag="budget_exceeded"):
     """A budget was hit: its name in the policy, its limit, and what was attempted, in the budget's own unit."""
 
     budget: str
@@ -31,7 +37,16 @@ class BudgetError(
         return f"the budget {self.budget} was exceeded (limit {self.limit}, attempted {self.attempted})"
 
 
-class ChildError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="child_failed"):
+class RequestError(_Error, frozen=True, kw_only=True, tag="bad_request"):
+    """The agent asked for a wait that cannot be had."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class ChildError(_Error, frozen=True, kw_only=True, tag="child_failed"):
     """The turn's process died, or said something that is not in the protocol."""
 
     message: str
@@ -40,9 +55,7 @@ class ChildError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
         return self.message
 
 
-class InterruptionError(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="interrupted"
-):
+class InterruptionError(_Error, frozen=True, kw_only=True, tag="interrupted"):
     """The driver died in the turn, this many times in a row."""
 
     times: int
@@ -51,22 +64,55 @@ class InterruptionError(
         return f"the turn was interrupted {self.times} times in a row"
 
 
-TurnError = AgentError | BudgetError | ChildError | InterruptionError
-
-
-class Sleep(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="sleep"):
-    """The agent asks to sleep for a while (ms)."""
-
-    delay_ms: int
-
-
-class SleepUntil(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="sleep_until"):
-    """The agent asks to sleep until an instant (UTC epoch ms)."""
+class InputTimeoutError(_Error, frozen=True, kw_only=True, tag="input_timeout"):
+    """Nobody answered in time, and the agent had asked to fail then (`on_timeout: "fail"`)."""
 
     deadline_ms: int
 
+    def __str__(self) -> str:
+        return "nobody answered before the deadline of the input"
 
-Request = Sleep | SleepUntil
+
+TurnError = AgentError | BudgetError | RequestError | ChildError | InterruptionError | InputTimeoutError
+
+_Duration = Annotated[int, Meta(ge=0, le=MAX_SLEEP_MS)]
+
+
+class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What the agent asks to wait for."""
+
+
+class Sleep(_Request, frozen=True, kw_only=True, tag="sleep"):
+    """For a while (ms)."""
+
+    delay_ms: _Duration
+
+
+class SleepUntil(_Request, frozen=True, kw_only=True, tag="sleep_until"):
+    """Until an instant (UTC epoch ms)."""
+
+    deadline_ms: Annotated[int, Meta(ge=0, lt=1 << 53)]
+
+
+class CallTool(_Request, frozen=True, kw_only=True, tag="tool"):
+    """For a tool's outcome. `timeout_ms` is the agent's wish; the policy's `tool_timeout_ms` bounds it."""
+
+    tool: Annotated[str, Meta(min_length=1, max_length=200)]
+    args: Raw
+    timeout_ms: _Duration | None = None
+
+
+class Ask(_Request, frozen=True, kw_only=True, tag="input"):
+    """For a person's answer, which must be of `schema`, for `timeout_ms` at most (None: for ever)."""
+
+    input_kind: Annotated[str, Meta(min_length=1, max_length=200)]
+    payload: Raw
+    schema: Raw = NULL
+    timeout_ms: _Duration | None = None
+    on_timeout: Literal["resume", "fail"] = "resume"
+
+
+Request = Sleep | SleepUntil | CallTool | Ask
 
 
 class Suspended(Struct, frozen=True, kw_only=True):
@@ -87,7 +133,13 @@ class Failed(Struct, frozen=True, kw_only=True):
     error: TurnError
 
 
-Ending = Suspended | Completed | Failed
+class Stopped(Struct, frozen=True, kw_only=True):
+    """The driver killed the turn, because the job was cancelled or the driver itself was told to end."""
+
+    reason: Literal["cancelled", "interrupted"]
+
+
+Ending = Suspended | Completed | Failed | Stopped
 
 
 class TurnOutcome(Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ Strict: an unknown field, a key given twice, a wrong type are all reported at on
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Annotated, Any, Literal, NoReturn, get_type_hints
 
 import msgspec
@@ -13,21 +14,38 @@ from msgspec import Meta, Raw, Struct
 from cruft_sched.errors import DataError
 
 MAX_POLICY_BYTES = 1 << 20
+MAX_DEPTH = 100
+"""How deep the JSON that people write may be nested."""
 RESERVED_CONTEXT_KEY = "scheduler_resume"
 """The key of the context that only the engine sets: an agent branches on it."""
+
+KNOWN_TOOLS = frozenset(
+    (
+        *("echo", "fail", "slow", "listFiles", "readFile", "writeArtifact", "process", "model.call"),
+        *("osv.query", "npm.metadata", "github.issue.read", "github.pr.read", "github.pr.files.list"),
+        *("github.release.latest.read", "github.file.read", "github.compare.read", "github.commit.read"),
+        *("github.repo.read", "github.workflow.run.read", "github.workflow.jobs.list", "github.check.runs.list"),
+    )
+)
+"""The names a policy may list: the public catalogue. Which of them can be called durably is another question."""
 
 Text = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[^\0]*\Z")]
 Milliseconds = Annotated[int, Meta(ge=1, le=86_400_000)]
 
 
 class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one turn may use. Over any of these the turn fails, and the budget is named."""
+    """What one turn, one tool call, and (the last two) one job may use."""
 
     timeout_ms: Milliseconds = 30_000
     max_rss_mb: Annotated[int, Meta(ge=16, le=65_536)] = 256
     max_events: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     max_event_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 64 << 10
     max_state_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 256 << 10
+    max_tool_arg_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 256 << 10
+    max_tool_result_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 1 << 20
+    tool_timeout_ms: Milliseconds = 30_000
+    max_scheduler_turns: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
+    max_age_ms: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +57,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     profile: Text | None = None
     context: dict[str, Raw] = {}
     state: dict[str, Raw] = {}
+    tools: list[Text] = []
     budgets: Budgets = Budgets()
 
 
@@ -57,7 +76,23 @@ def check_policy(data: bytes) -> tuple[Policy | None, list[str]]:
     context = tree.get("context")
     if isinstance(context, dict) and RESERVED_CONTEXT_KEY in context:
         faults.append(f"$.context.{RESERVED_CONTEXT_KEY}: is set by the engine alone")
-    return (None if faults else decode_policy(data)), faults
+    faults = faults + _tool_faults(tree.get("tools"))
+    policy = None if faults else decode_policy(data)
+    if policy is not None and _state_bytes(policy) > policy.budgets.max_state_bytes:
+        return None, [f"$.state: is larger than max_state_bytes ({policy.budgets.max_state_bytes})"]
+    return policy, faults
+
+
+def _tool_faults(tools: object) -> list[str]:
+    if not isinstance(tools, list):
+        return []
+    unknown = [f"$.tools[{i}]: no such tool: {name!a}" for i, name in enumerate(tools) if str(name) not in KNOWN_TOOLS]
+    twice = [f"$.tools[{i}]: is listed twice: {name!a}" for i, name in enumerate(tools) if name in tools[:i]]
+    return unknown + twice
+
+
+def _state_bytes(policy: Policy) -> int:
+    return len(msgspec.json.format(msgspec.json.encode(policy.state), indent=-1))
 
 
 class _Object(dict[str, Any]):
@@ -65,12 +100,24 @@ class _Object(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        keys = [key for key, _ in pairs]
-        self.twice = [key for key in self if keys.count(key) > 1] if len(keys) > len(self) else []
+        seen: set[str] = set()
+        self.twice: list[str] = []
+        for key, _ in pairs if len(pairs) > len(self) else ():
+            if key in seen:
+                self.twice.append(key)
+            seen.add(key)
 
 
 def parse_object(data: bytes, max_bytes: int) -> dict[str, Any]:
-    """Parse one JSON object by RFC 8259 to the letter: UTF-8, no NaN. Raises DataError."""
+    """Parse one JSON object, as `parse_json` does. Raises DataError."""
+    tree = parse_json(data, max_bytes)
+    if not isinstance(tree, dict):
+        raise DataError(f"it is {_name(tree)} and not an object", "correct it and try again")
+    return tree
+
+
+def parse_json(data: bytes, max_bytes: int) -> Any:
+    """Parse JSON that a person wrote, by RFC 8259 to the letter: UTF-8, no NaN. Raises DataError."""
     if len(data) > max_bytes:
         raise DataError(f"it is {len(data)} bytes long, and {max_bytes} are allowed", "shorten it")
     import json  # here, since a tick never parses a policy that was not checked before
@@ -80,9 +127,22 @@ def parse_object(data: bytes, max_bytes: int) -> dict[str, Any]:
         tree = json.loads(data, object_pairs_hook=_Object, parse_constant=_no_constant)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"it is not JSON ({error})", "correct it and try again") from None
-    if not isinstance(tree, dict):
-        raise DataError(f"it is {_name(tree)} and not an object", "correct it and try again")
+    if _deeper_than(tree, MAX_DEPTH):
+        raise DataError(f"it is nested more than {MAX_DEPTH} deep", "flatten it")
     return tree
+
+
+def _deeper_than(value: object, levels: int) -> bool:
+    layer = [value]
+    for _ in range(levels):
+        layer = [inner for item in layer for inner in _inside(item)]
+    return bool(layer)
+
+
+def _inside(value: object) -> Collection[object]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
 
 
 def duplicate_keys(value: object, path: str) -> list[str]:

@@ -16,6 +16,7 @@ from cruft_sched.errors import SealError
 
 KEY_BYTES = 32
 SEAL_CONTEXT = "cruft-sched 2026-11 seal of a record"
+TOKEN_CONTEXT = "cruft-sched 2026-11 token of an input"  # noqa: S105  # a context of derive_key, and public
 KEY_ID_CONTEXT = "cruft-sched 2026-11 key id"
 
 _OPEN = b',"integrity":"blake3-keyed:'
@@ -28,8 +29,8 @@ def digest(data: bytes) -> str:
     return f"blake3:{blake3(data).hexdigest()}"
 
 
-class SealingKey:
-    """What of the store's key the seal needs. The key itself is not kept."""
+class StoreKey:
+    """What is derived from the store's key: the seal, and the tokens. The key itself is not kept."""
 
     def __init__(self, store_key: bytes) -> None:
         if len(store_key) != KEY_BYTES:
@@ -39,13 +40,22 @@ class SealingKey:
             )
         self.id = blake3(store_key, derive_key_context=KEY_ID_CONTEXT).hexdigest(_KEY_ID_LENGTH // 2)
         self._subkey = blake3(store_key, derive_key_context=SEAL_CONTEXT).digest()
+        self._token_key = blake3(store_key, derive_key_context=TOKEN_CONTEXT).digest()
+
+    def token(self, uid: str, await_id: str, shown: bytes) -> str:
+        """The token of an input: 32 hex digits that approve this wait of this job, and what was shown, alone.
+
+        It is derived and not stored, so that a crash loses none.
+        """
+        text = f"{uid}\n{await_id}\n{digest(shown)}".encode()
+        return blake3(text, key=self._token_key).hexdigest(16)
 
     def _hash(self, body: bytes) -> str:
         return blake3(body, key=self._subkey).hexdigest()
 
-    def _same(self, given: bytes, expected: bytes) -> bool:
+    def same(self, given: str, expected: str) -> bool:
         """Compare by keyed hashes, so that the time it takes says nothing (`hmac` would load OpenSSL: 4 ms)."""
-        return self._hash(given) == self._hash(expected)
+        return self._hash(given.encode()) == self._hash(expected.encode())
 
     def seal(self, record: bytes) -> bytes:
         """Close a record: a JSON object in, the bytes of its file out."""
@@ -63,7 +73,7 @@ class SealingKey:
                 f"{what} was sealed under another key than this store's, which is {self.id}",
                 "put back the key that it was sealed with, or start the job anew",
             )
-        if not self._same(seal, self._hash(body).encode()):
+        if not self.same(seal.decode("ascii", "replace"), self._hash(body)):
             raise SealError(f"{what} fails its seal: it was changed by something other than cruft", _RESTORE)
         return body + b"}"
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from cruft_sched.clock import Clock
 from cruft_sched.core.audit import Chain
 from cruft_sched.core.manifest import AuditHead
-from cruft_sched.core.outcomes import Completed, Ending, Failed, Suspended, TurnOutcome
+from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.turn import Turn, run_turn
 
 
 def run_audited(
-    turn: Turn, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock
+    turn: Turn,
+    run_id: str,
+    start: Mapping[str, Any],
+    log: AuditLog,
+    clock: Clock,
+    stop: Callable[[], Stopped | None] = lambda: None,
 ) -> tuple[TurnOutcome, AuditHead]:
     """Run `turn`; `start` are the fields of its first line. Raises StorageError where the log cannot be written,
     and then nothing of the turn counts."""
@@ -24,7 +29,7 @@ def run_audited(
         log.append(chain.line(kind, clock.now_ms(), fields))
 
     note("run_start", start)
-    outcome = run_turn(turn, note)
+    outcome = run_turn(turn, note, stop)
     for kind, fields in _last_lines(outcome):
         note(kind, fields)
     log.sync()
@@ -47,3 +52,5 @@ def _last_line(ending: Ending) -> tuple[str, dict[str, Any]]:
             return "ok", {"result": ending.result}
         case Failed():
             return "error", {"error": ending.error}
+        case Stopped():
+            return ending.reason, {}

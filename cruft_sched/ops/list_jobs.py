@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, Struct, UnsetType
 
+from cruft_sched.core.awaits import deadline_ms
 from cruft_sched.core.manifest import Manifest, Status
 from cruft_sched.errors import DataError, StorageError, UnknownJobError, UsageError
 from cruft_sched.stores.file import FileStore
@@ -33,7 +34,7 @@ def list_jobs(
     store: FileStore, status: str | None = None, labels: dict[str, str] | None = None
 ) -> tuple[Listing, list[str]]:
     """The jobs that have `status` and all of `labels`, and a sentence for each job that cannot be read."""
-    store.sealing_key()  # a lost key is one fault, not one a job
+    store.store_key()  # a lost key is one fault, not one a job
     listed: list[ListedJob] = []
     faults: list[str] = []
     for job_id in store.job_ids():
@@ -50,12 +51,13 @@ def list_jobs(
 
 
 def _listed(manifest: Manifest) -> ListedJob:
-    waiting = [wait.payload.deadline_ms for wait in manifest.awaits if wait.settlement is None]
+    deadlines = [deadline_ms(wait) for wait in manifest.awaits if wait.done is None]
+    deadline = deadlines[0] if deadlines else None
     return ListedJob(
         job_id=manifest.job_id,
         status=manifest.status,
         turn_cursor=manifest.turn_cursor,
         updated_ms=manifest.updated_ms,
-        deadline_ms=waiting[0] if waiting else UNSET,
+        deadline_ms=UNSET if deadline is None else deadline,
         labels=manifest.labels or UNSET,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 import msgspec
@@ -14,7 +15,7 @@ from cruft_sched.stores import atomic
 from cruft_sched.stores.audit_log import check_log
 
 MAX_AGENT_BYTES = 8 << 20
-LANGUAGES = {".js": "javascript", ".mjs": "javascript"}
+LANGUAGES = {".js": "javascript", ".mjs": "javascript", ".py": "python"}
 """An agent's language, by the ending of its file's name."""
 
 
@@ -35,8 +36,11 @@ class Project(Struct, frozen=True, kw_only=True):
     audit_path: str
 
 
-def read_project(policy_path: str) -> Project:
-    """Read and check the policy at `policy_path` and its agent. Raises PolicyError with every fault, DataError."""
+def read_project(policy_path: str, store_root: str | None = None) -> Project:
+    """Read and check the policy at `policy_path` and its agent; `store_root` is where the audit log may not lie.
+
+    Raises PolicyError with every fault, DataError where the policy itself cannot be read.
+    """
     policy_source = read_source(policy_path, "policy", MAX_POLICY_BYTES)
     policy, faults = check_policy(policy_source.data)
     if policy is None:
@@ -48,7 +52,8 @@ def read_project(policy_path: str) -> Project:
         faults.append(f"$.agent: {error.what}")
     audit_path = beside(policy_source.path, policy.audit_log)
     try:
-        check_log(audit_path)
+        sources = [policy_source.path, beside(policy_source.path, policy.agent)]
+        check_log(audit_path, sources if store_root is None else [*sources, os.path.abspath(store_root)])
     except DataError as error:
         faults.append(f"$.audit_log: {error.what}")
     if faults or agent_source is None:
@@ -59,11 +64,16 @@ def read_project(policy_path: str) -> Project:
 def read_agent(policy: Policy, policy_path: str) -> Source:
     """The agent that a policy names. Raises DataError."""
     path = beside(policy_path, policy.agent)
-    if os.path.splitext(path)[1] not in LANGUAGES:
+    if language_of(path) is None:
         raise DataError(f"agent {path} is in no language known here", f"its name must end in {' or '.join(LANGUAGES)}")
     source = read_source(path, "agent", MAX_AGENT_BYTES)
     check_agent(source)
     return source
+
+
+def language_of(agent_path: str) -> str | None:
+    """`javascript`, `python`, or None, by the ending of the name."""
+    return LANGUAGES.get(os.path.splitext(agent_path)[1])
 
 
 def check_agent(source: Source) -> None:
@@ -91,6 +101,8 @@ def read_source(path: str, what: str, max_bytes: int) -> Source:
     except ValueError as error:
         raise DataError(f"{what} {error}", "check the path") from None
     except OSError as error:
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            raise DataError(f"{what} {path} is no path ({error.strerror})", "check the path") from None
         raise StorageError(f"cannot read {what} {path}: {error.strerror or error}", "mend the disk") from error
     return Source(path=path, data=data, hash=digest(data))
 

@@ -9,7 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cruft_sched.clock import Clock
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.ops.audited_turn import run_audited
-from cruft_sched.ops.project import compact, read_project
+from cruft_sched.ops.project import compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.turn import Turn
 
@@ -37,6 +37,7 @@ def run(policy_path: str, clock: Clock) -> Ran:
         context=compact(project.policy.context),
         state=compact(project.policy.state),
         budgets=project.policy.budgets,
+        language=language_of(project.agent_source.path) or "",
         scheduled=False,
     )
     start = {

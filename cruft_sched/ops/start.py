@@ -13,6 +13,7 @@ from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, duplicate_keys, parse_object
 from cruft_sched.errors import DataError
 from cruft_sched.ops.project import compact, read_project
+from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore
 
 MAX_CONTEXT_BYTES = 1 << 20
@@ -47,9 +48,12 @@ def start(
     """
     if job_id is not None:
         ids.check_job_id(job_id)
-    project = read_project(policy_path)
+    for text in (labels or {}).items():
+        checked("=".join(text), "a label")
+    beside_policy = os.path.join(os.path.dirname(os.path.abspath(policy_path)), ".cruft", "agent-scheduler")
+    root = beside_policy if store_root is None else store_root
+    project = read_project(policy_path, root)
     told = compact(project.policy.context | parse_context(context))
-    root = store_root or os.path.join(os.path.dirname(project.policy_source.path), ".cruft", "agent-scheduler")
     store = FileStore.create(root, key_file)
     policy_hash = store.put_object(project.policy_source.data)
     agent_hash = store.put_object(project.agent_source.data)

@@ -40,16 +40,17 @@ def create(path: str, data: bytes) -> None:
 
 def make_folder(path: str) -> None:
     """Make a folder (0700) and the missing ones above it, durably."""
-    if os.path.isdir(path):
-        return
-    parent = os.path.dirname(path)
-    make_folder(parent)
-    try:
-        disk.mkdir(path, 0o700)
-    except FileExistsError:
-        if not os.path.isdir(path):
-            raise
-    disk.fsync_folder(parent)
+    missing = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        try:
+            disk.mkdir(folder, 0o700)
+        except FileExistsError:
+            if not os.path.isdir(folder):
+                raise
+        disk.fsync_folder(os.path.dirname(folder))
 
 
 def read_file(path: str, max_bytes: int) -> bytes:

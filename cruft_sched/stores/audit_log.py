@@ -5,21 +5,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-
-import msgspec
 
 from cruft_sched.errors import DataError, StorageError
 from cruft_sched.stores import atomic, disk
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-_FIRST_LINE_BYTES = 4096
-
-
-class _FirstLine(msgspec.Struct):
-    type: str
-    run_id: str
+_FIRST_LINES = (b'{"type":"run_start"', b'{"type":"run_void"')
 
 
 class AuditLog:
@@ -67,26 +60,24 @@ class AuditLog:
         found = os.fstat(self._fd)
         if not stat.S_ISREG(found.st_mode):
             raise DataError(f"the audit log {self.path} is not a regular file", "give audit_log another path")
-        if found.st_size and not _looks_like_a_log(os.pread(self._fd, _FIRST_LINE_BYTES, 0)):
+        if found.st_size and not _looks_like_a_log(os.pread(self._fd, 64, 0)):
             raise DataError(f"{self.path} exists and is no audit log; it was left alone", "give audit_log another path")
 
 
-def check_log(path: str) -> None:
-    """Raise DataError where `path` could not be an audit log. It is not made."""
+def check_log(path: str, others: Sequence[str]) -> None:
+    """Raise DataError where `path` could not be an audit log, or is one of the `others`: the policy, the agent, the
+    store (a folder, all of which is out of reach). It is not made."""
+    real = os.path.realpath(path)
+    for other in map(os.path.realpath, others):
+        if real == other or real.startswith(other + os.sep):
+            raise DataError(f"the audit log {path} is, or lies in, {other}", "give audit_log another path")
     if os.path.lexists(path):
         AuditLog(path).close()
 
 
 def _looks_like_a_log(start: bytes) -> bool:
-    """Whether the first line is one of ours. Torn or too long to see whole, its beginning must be."""
-    line, newline, _ = start.partition(b"\n")
-    if not newline:
-        return line.startswith(b'{"type":"'[: len(line)])
-    try:
-        msgspec.json.decode(line, type=_FirstLine)
-    except msgspec.DecodeError:
-        return line.startswith(b'{"type":"run_start"')
-    return True
+    """Whether a file begins as every audit log does: with a line of a run. A first line may be torn."""
+    return any(start.startswith(line) or (b"\n" not in start and line.startswith(start)) for line in _FIRST_LINES)
 
 
 @contextmanager
@@ -95,11 +86,13 @@ def _log(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _NO_LOG:
-            raise DataError(f"the audit log {path} is a link or a folder", "give audit_log another path") from error
+            raise DataError(
+                f"the audit log {path} cannot be one ({error.strerror})", "give audit_log another path"
+            ) from error
         raise StorageError(
             f"cannot write the audit log {path}: {error.strerror or error}",
             "make room or mend the disk, and tick again",
         ) from error
 
 
-_NO_LOG = frozenset((errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EMLINK, errno.ENXIO))
+_NO_LOG = frozenset((errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EMLINK, errno.ENXIO, errno.ENAMETOOLONG))

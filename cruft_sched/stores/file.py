@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
 from cruft_sched.core import manifest as manifests
 from cruft_sched.core.ids import check_job_id
 from cruft_sched.core.manifest import Manifest
-from cruft_sched.core.sealing import KEY_BYTES, SealingKey, digest
-from cruft_sched.errors import CruftError, DataError, JobExistsError, SealError, StorageError, UnknownJobError
-from cruft_sched.stores import atomic, locks
+from cruft_sched.core.sealing import KEY_BYTES, StoreKey, digest
+from cruft_sched.errors import (
+    CruftError,
+    DataError,
+    JobExistsError,
+    SealError,
+    StorageError,
+    UnknownJobError,
+    UsageError,
+)
+from cruft_sched.stores import atomic, disk, locks
 
 MAX_RECORD_BYTES = 64 << 20
 MAX_OBJECT_BYTES = 64 << 20
+MAX_NOTE_BYTES = 64 << 10
 STORE_LOCK_WAIT_S = 30.0
 
 _ESCAPES_COLON = os.name == "nt"
+
+
+class CancelRequest(Struct, frozen=True, kw_only=True):
+    """What `cancel` leaves for whoever holds the job. `uid` is the job's."""
+
+    uid: str
+    reason: str | None = None
 
 
 class FileStore:
@@ -27,16 +46,21 @@ class FileStore:
 
     def __init__(self, root: str, key_file: str | None = None) -> None:
         """Open the store at `root`; `key_file` is where its key lies, if not in it. Raises DataError."""
-        self.root = os.path.abspath(root)
+        self.root = _checked_root(root)
         self._key_file = os.path.abspath(key_file) if key_file else os.path.join(self.root, "key")
-        self._key: SealingKey | None = None
-        if not os.path.isdir(self._jobs):
-            raise DataError(f"there is no store at {self.root}", "give --store the folder that `start` printed")
+        self._key: StoreKey | None = None
+        with _disk("open the store"):
+            try:
+                os.stat(self._jobs)
+            except (FileNotFoundError, NotADirectoryError):
+                raise DataError(
+                    f"there is no store at {self.root}", "give --store the folder that `start` printed"
+                ) from None
 
     @classmethod
     def create(cls, root: str, key_file: str | None = None) -> FileStore:
         """Open the store at `root`, made first where there is none."""
-        root = os.path.abspath(root)
+        root = _checked_root(root)
         with _disk("make the store"):
             atomic.make_folder(root)
             with locks.hold(os.path.join(root, "lock"), f"store {root} is being made", STORE_LOCK_WAIT_S):
@@ -62,7 +86,7 @@ class FileStore:
     def job_ids(self) -> list[str]:
         """The ids of all jobs, sorted. A folder whose first manifest was never written is no job."""
         with _disk("list the jobs"), os.scandir(self._jobs) as entries:
-            names = [entry.name for entry in entries if os.path.lexists(f"{entry.path}/manifest.json")]
+            names = [entry.name for entry in entries if _may_hold_a_job(entry.path)]
         return sorted(name.replace("%3A", ":") if _ESCAPES_COLON else name for name in names)
 
     def load(self, job_id: str) -> Manifest:
@@ -75,10 +99,13 @@ class FileStore:
             with _disk(f"read the manifest of job {job_id}"):
                 data = atomic.read_file(path, MAX_RECORD_BYTES)
         except StorageError as error:
-            if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
+            cause = error.__cause__
+            if isinstance(cause, FileNotFoundError | NotADirectoryError):
                 raise self._unknown(job_id) from None
+            if isinstance(cause, OSError) and cause.errno == errno.ELOOP:
+                raise DataError(f"the manifest of job {job_id} is a link", "put the file itself there") from None
             raise
-        record = self.sealing_key().unseal(data, f"the manifest of job {job_id}")
+        record = self.store_key().unseal(data, f"the manifest of job {job_id}")
         return manifests.decode(record, job_id)
 
     def create_job(self, manifest: Manifest) -> None:
@@ -94,7 +121,8 @@ class FileStore:
                 if os.path.lexists(path):
                     raise exists
                 atomic.sweep(folder)
-                atomic.create(path, self.sealing_key().seal(manifests.encode(manifest)))
+                atomic.create(path, self.store_key().seal(manifests.encode(manifest)))
+                disk.fsync_folder(self._jobs)  # the folder may be a dead start's, whose own fsync never came
 
     @contextmanager
     def hold(self, job_id: str, wait_s: float = 0.0) -> Iterator[HeldJob]:
@@ -116,8 +144,7 @@ class FileStore:
             with suppress(OSError, ValueError):  # absent or broken: write it
                 if atomic.read_file(path, MAX_OBJECT_BYTES) == data:
                     return name
-            with locks.hold(os.path.join(self.root, "lock"), f"store {self.root} is busy", STORE_LOCK_WAIT_S):
-                atomic.replace(path, data, aside=self.root)  # where `create` sweeps
+            self._replace_shared(path, data)
         return name
 
     def get_object(self, name: str) -> bytes:
@@ -129,10 +156,10 @@ class FileStore:
             raise DataError(f"the store's copy of {name} is missing or broken", "restore objects/ from a backup")
         return data
 
-    def sealing_key(self) -> SealingKey:
+    def store_key(self) -> StoreKey:
         """The key that seals this store's records, read once. Raises SealError."""
         if self._key is None:
-            self._key = SealingKey(_read_key(self._key_file))
+            self._key = StoreKey(_read_key(self._key_file))
         return self._key
 
     def _object_path(self, name: str) -> str:
@@ -142,6 +169,49 @@ class FileStore:
         return UnknownJobError(
             f"no job {job_id} in store {self.root}", f"see `cruft agent schedule list --store {self.root}`"
         )
+
+    def request_cancel(self, job_id: str, request: CancelRequest) -> None:
+        """Ask whoever holds the job to cancel it. Raises StorageError."""
+        with _disk(f"ask for the cancel of job {job_id}"):
+            self._replace_shared(self._beside(job_id, "cancel"), msgspec.json.encode(request))
+
+    def cancel_request(self, job_id: str, uid: str | None = None) -> CancelRequest | None:
+        """The request that waits for the holder of the job, unless it is another job's of the same name."""
+        path = self._beside(job_id, "cancel")
+        if not os.path.lexists(path):
+            return None
+        try:
+            request = msgspec.json.decode(atomic.read_file(path, MAX_NOTE_BYTES), type=CancelRequest)
+        except (OSError, ValueError):
+            return None  # not a request of ours, or applied since the look
+        return request if uid is None or request.uid == uid else None
+
+    def note_blocked(self, job_id: str, fault: str) -> bool:
+        """Remember a lasting fault of a job. False where just this one was remembered before."""
+        path = self._beside(job_id, "blocked")
+        data = fault.encode("utf-8", "replace")[:MAX_NOTE_BYTES]
+        with suppress(OSError, ValueError):
+            if atomic.read_file(path, MAX_NOTE_BYTES) == data:
+                return False
+        with suppress(OSError, CruftError):  # it is only a note: without it the fault is said again
+            self._replace_shared(path, data)
+        return True
+
+    def clear_blocked(self, job_id: str) -> None:
+        """Forget the fault of a job that goes on."""
+        path = self._beside(job_id, "blocked")
+        if os.path.lexists(path):
+            with suppress(OSError):
+                disk.unlink(path)
+
+    def _replace_shared(self, path: str, data: bytes) -> None:
+        """Write a file that is not the job's holder's alone. Its temporary lies in the root, which is swept under the
+        store's lock; so is this."""
+        with locks.hold(os.path.join(self.root, "lock"), f"store {self.root} is busy", STORE_LOCK_WAIT_S):
+            atomic.replace(path, data, aside=self.root)
+
+    def _beside(self, job_id: str, name: str) -> str:
+        return os.path.join(self.folder(job_id), name)
 
 
 class HeldJob:
@@ -161,10 +231,42 @@ class HeldJob:
     def commit(self, manifest: Manifest) -> Manifest:
         """Write the job back, durably, and return it as written. Raises StorageError: the old one stands."""
         written = with_fields(manifest, revision=manifest.revision + 1)
-        data = self.store.sealing_key().seal(manifests.encode(written))
+        data = self.store.store_key().seal(manifests.encode(written))
         with _disk(f"write the manifest of job {self._job_id}"):
             atomic.replace(self.store.manifest_path(self._job_id), data)
         return written
+
+    def cancel_request(self, manifest: Manifest) -> CancelRequest | None:
+        """The request to cancel this very job, if there is one."""
+        return self.store.cancel_request(self._job_id, manifest.uid)
+
+    def drop_cancel_request(self) -> None:
+        """Remove a request that was applied, or came too late."""
+        with suppress(OSError):  # what is left of it has the job's uid, and the job is over
+            disk.unlink(os.path.join(self.store.folder(self._job_id), "cancel"))
+
+
+def _checked_root(root: str) -> str:
+    """The absolute path of a store. Raises UsageError where it could not be printed."""
+    if not root:
+        raise UsageError("the store's folder has no name", "give --store a folder")
+    path = os.path.abspath(root)
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UsageError(f"the store's path {path!a} is not UTF-8", "give it another name") from None
+    return path
+
+
+def _may_hold_a_job(folder: str) -> bool:
+    """Whether a folder has a manifest. One that cannot be looked into counts: its fault is to be said."""
+    try:
+        os.lstat(os.path.join(folder, "manifest.json"))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _make_key(root: str, key_file: str) -> None:

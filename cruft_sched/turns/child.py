@@ -11,6 +11,7 @@ from cruft_sched.turns.wire import DRIVER_GONE, NOT_READY, unpack
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 _MIB = 1 << 20
@@ -26,13 +27,12 @@ def main() -> NoReturn:
     job_pipe, out_pipe = int(sys.argv[1]), int(sys.argv[2])
     try:
         head, fields = unpack(_read(job_pipe))
-        from cruft_sched.turns import javascript
-
+        prepare = _runtime(head["language"])
         source, context, *pairs = (field.decode() for field in fields)
         state = dict(zip(pairs[::2], pairs[1::2], strict=True))
         limits = {name: int(value) for name, value in head.items() if name.startswith("max_")}
         host = Host(out_pipe, limits, state)
-        run = javascript.prepare(host, source, context, scheduled=head["scheduled"] == "1", limits=limits)
+        run = prepare(host, source, context, scheduled=head["scheduled"] == "1", limits=limits)
         _die_with(int(head["driver"]))
         _limit(timeout_ms=int(head["timeout_ms"]), memory_bytes=limits["max_rss_mb"] * _MIB)
     except Exception as error:  # whatever it was, the agent does not run
@@ -40,6 +40,17 @@ def main() -> NoReturn:
         os._exit(NOT_READY)
     host.ready()
     run()
+
+
+def _runtime(language: str) -> Callable[..., Callable[[], NoReturn]]:
+    """The runtime of a language, loaded alone: the other one would cost every turn."""
+    if language == "python":
+        from cruft_sched.turns import python
+
+        return python.prepare
+    from cruft_sched.turns import javascript
+
+    return javascript.prepare
 
 
 def _read(fd: int) -> bytes:

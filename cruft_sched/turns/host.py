@@ -59,6 +59,10 @@ class Host:
         self._send(f'{{"type":"state_delete","key":{key}}}')
         return True
 
+    def fits(self, value: str) -> bool:
+        """Whether a tool's arguments, or what a person is shown, are within `max_tool_arg_bytes`."""
+        return len(value.encode()) <= self._limits["max_tool_arg_bytes"]
+
     def suspend(self, request: str) -> NoReturn:
         """Ask to wait. The process ends here, inside the call: no `catch` and no `finally` of the agent runs."""
         self._end(f'{{"type":"suspend","request":{request}}}', 0)

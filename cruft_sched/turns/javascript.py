@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _STACK_BYTES = 1 * _MIB
-_CONTROLS = ("watch", "broken", "stalled")
+_CONTROLS = ("watch", "broken", "finish")
 
 
 def prepare(
@@ -24,12 +25,12 @@ def prepare(
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     engine = _quickjs.Context()
     engine.set_memory_limit(limits["max_rss_mb"] * _MIB)
-    engine.set_max_stack_size(_STACK_BYTES)
-    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "suspend", "complete", "fail")
+    engine.set_max_stack_size(min(_STACK_BYTES, _half_of_our_stack()))
+    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "fits", "suspend", "complete", "fail")
     for name in calls:
         engine.add_callable(f"__{name}", getattr(host, name))
     control = engine.eval(_read_prelude())(context, scheduled)
-    watch, broken, stalled = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
+    watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     def run() -> NoReturn:
         try:
@@ -38,10 +39,16 @@ def prepare(
                 pass
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))
-        stalled()
+        finish()
         os._exit(1)
 
     return run
+
+
+def _half_of_our_stack() -> int:
+    """Deep recursion must end in the engine's own error, before the process's stack does."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return _STACK_BYTES if soft == resource.RLIM_INFINITY else soft // 2
 
 
 def _parts(text: str) -> tuple[str, str, str]:

@@ -12,8 +12,10 @@ from collections.abc import Callable
 from contextlib import suppress
 from importlib.machinery import PathFinder
 
-from cruft_sched.core.outcomes import BudgetError, ChildError
-from cruft_sched.errors import SystemFailedError
+from msgspec import Struct
+
+from cruft_sched.core.outcomes import BudgetError, ChildError, Stopped
+from cruft_sched.errors import SystemFailedError, UnavailableError
 from cruft_sched.turns.session import TurnFailedError
 
 ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC0"}
@@ -21,19 +23,38 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC0"}
 
 _BOOT = "import sys; sys.path[:0] = sys.argv[3:]; from cruft_sched.turns.child import main; main()"
 _CHUNK = 64 << 10
+_LOOK_MS = 250
 
 
-def run_child(job: bytes, timeout_ms: int, max_line_bytes: int, on_line: Callable[[bytes], None]) -> int:
+class TurnStoppedError(Exception):
+    """The driver was told to stop the turn. `ending` says why."""
+
+    def __init__(self, ending: Stopped) -> None:
+        super().__init__(ending.reason)
+        self.ending = ending
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """What ends a child from outside: the wall clock, a line that is too long, and the driver's own `stop`, which is
+    asked four times a second."""
+
+    timeout_ms: int
+    max_line_bytes: int
+    stop: Callable[[], Stopped | None] = lambda: None
+
+
+def run_child(job: bytes, limits: Limits, on_line: Callable[[bytes], None]) -> int:
     """Run one child to its end and return its exit code, as a shell counts (128 + n for signal n).
 
-    `on_line` receives each line it writes. Raises TurnFailedError at the wall, on a line that is too long, and whatever
-    `on_line` raises; the child and all of its process group are dead by then, as they are on return.
+    `on_line` receives each line it writes. Raises TurnFailedError at the wall and on a line that is too long,
+    TurnStoppedError when it is told to stop, SystemFailedError where no process can be started, and whatever `on_line`
+    raises; the child and all of its process group are dead by then, as they are on return.
     """
-    deadline = time.monotonic() + timeout_ms / 1000
+    wall = _Wall(limits)
     child, job_pipe, out_pipe = _start()
     try:
-        _Talk(job_pipe, out_pipe, job, max_line_bytes, on_line).until(deadline, timeout_ms)
-        _await_exit(child.pid, deadline, timeout_ms)
+        _Talk(job_pipe, out_pipe, job, limits.max_line_bytes, on_line).until_closed(wall)
+        _await_exit(child.pid, wall)
     finally:
         os.close(out_pipe)
         _kill_group(child.pid)
@@ -75,9 +96,7 @@ def _import_path() -> list[str]:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     spec = PathFinder.find_spec("_quickjs")
     if spec is None or spec.origin is None:
-        raise TurnFailedError(
-            ChildError(message="the package quickjs-ng is not installed; run pip install cruft-sched")
-        )
+        raise UnavailableError("the package quickjs-ng is not installed", "run `pip install cruft-sched` once more")
     return list(dict.fromkeys((package, os.path.dirname(spec.origin))))
 
 
@@ -96,7 +115,7 @@ class _Talk:
         os.set_blocking(job_pipe, False)
         os.set_blocking(out_pipe, False)
 
-    def until(self, deadline: float, timeout_ms: int) -> None:
+    def until_closed(self, wall: _Wall) -> None:
         """Serve the pipes until the child closes its end."""
         poll = select.poll()
         poll.register(self._job_pipe, select.POLLOUT)
@@ -104,7 +123,7 @@ class _Talk:
         job_open = True
         try:
             while True:
-                ready = dict(poll.poll(_left_ms(deadline, timeout_ms)))
+                ready = dict(poll.poll(wall.left_ms()))
                 if job_open and self._job_pipe in ready and self._feed():
                     poll.unregister(self._job_pipe)
                     job_open = False
@@ -133,7 +152,7 @@ class _Talk:
             return True
         if not data:
             if self._rest:
-                self._on_line(bytes(self._rest))  # a line without its end is no message, and is refused as such
+                raise TurnFailedError(ChildError(message="the turn's process ended in the middle of a message"))
             return False
         self._rest += data
         *lines, self._rest = self._rest.split(b"\n")
@@ -146,20 +165,30 @@ class _Talk:
         return True
 
 
-def _left_ms(deadline: float, timeout_ms: int) -> int:
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TurnFailedError(
-            BudgetError(budget="timeout_ms", limit=timeout_ms, attempted=timeout_ms + int(-left * 1000))
-        )
-    return int(left * 1000) + 1
+class _Wall:
+    """Tells how long to wait for the child before looking again, or raises when it is to end."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.timeout_ms / 1000
+
+    def left_ms(self) -> int:
+        stopped = self._limits.stop()
+        if stopped is not None:
+            raise TurnStoppedError(stopped)
+        left = self._deadline - time.monotonic()
+        if left <= 0:
+            limit = self._limits.timeout_ms
+            attempted = limit + int(-left * 1000)
+            raise TurnFailedError(BudgetError(budget="timeout_ms", limit=limit, attempted=attempted))
+        return min(int(left * 1000) + 1, _LOOK_MS)
 
 
-def _await_exit(pid: int, deadline: float, timeout_ms: int) -> None:
+def _await_exit(pid: int, wall: _Wall) -> None:
     """Wait for the child to exit, and leave it unreaped, so that its process group is still its own."""
     pause = 0.0005
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        _left_ms(deadline, timeout_ms)
+        wall.left_ms()
         time.sleep(pause)
         pause = min(2 * pause, 0.02)
 

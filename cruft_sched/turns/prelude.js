@@ -4,19 +4,21 @@
   'use strict';
   const G = globalThis;
   const { parse, stringify } = JSON;
-  const { freeze, defineProperty, getOwnPropertyNames } = Object;
+  const { freeze, defineProperty, getOwnPropertyNames, setPrototypeOf, keys } = Object;
   const { isFinite } = Number;
   const { ceil } = Math;
   const { isArray } = Array;
   const { apply, ownKeys } = Reflect;
+  const RealDate = Date;
   const now = Date.now;
   const parseDate = Date.parse;
+  const { getUTCDate } = Date.prototype;
   const then = Promise.prototype.then;
-  const slice = String.prototype.slice;
+  const { slice, toWellFormed } = String.prototype;
   const Text = String, Err = Error, TypeErr = TypeError, RangeErr = RangeError;
 
   const host = {};
-  for (const name of ['emit', 'state_get', 'state_keys', 'state_set', 'state_delete', 'suspend', 'complete', 'fail']) {
+  for (const name of ['emit', 'state_get', 'state_keys', 'state_set', 'state_delete', 'fits', 'suspend', 'complete', 'fail']) {
     host[name] = G['__' + name];
     delete G['__' + name];
   }
@@ -24,7 +26,7 @@
 
   // JSON.stringify writes such an escape for a lone surrogate only, unless the backslash is itself escaped.
   const HALF_PAIR = /(?:^|[^\\])(?:\\\\)*\\ud[89a-f]/;
-  const test = RegExp.prototype.test;
+  const { test, exec } = RegExp.prototype;
   const TEN_YEARS_MS = 315576000000;
   let closed = false;
   let result = 'null';
@@ -42,11 +44,16 @@
 
   function key(name) {
     if (typeof name !== 'string') throw new TypeErr('state: a key is a string');
-    return stringify(name);
+    return json(name, 'state: the key');
   }
 
   function cut(value, length) {
-    return apply(slice, value, [0, length]);
+    return apply(toWellFormed, apply(slice, value, [0, length]), []);
+  }
+
+  // Messages have no prototype: what the agent puts on Object.prototype (a toJSON) does not reach them.
+  function plain(fields) {
+    return setPrototypeOf(fields, null);
   }
 
   function deepFreeze(value) {
@@ -69,7 +76,7 @@
     } catch {
       told.message = 'an error that cannot be shown';
     }
-    return { name: cut(told.name, 200), message: cut(told.message, 2000), stack: cut(told.stack, 4000) };
+    return plain({ name: cut(told.name, 200), message: cut(told.message, 2000), stack: cut(told.stack, 4000) });
   }
 
   function fail(error) {
@@ -108,27 +115,89 @@
 
   function suspend(call, request) {
     open(call);
-    host.suspend(stringify(request));
+    host.suspend(stringify(plain(request)));
   }
 
+  function milliseconds(call, ms, what) {
+    if (typeof ms !== 'number' || !isFinite(ms) || ms < 0 || ms > TEN_YEARS_MS) {
+      throw new TypeErr(call + ': ' + what + ' is a finite number of milliseconds from 0 to ' + TEN_YEARS_MS);
+    }
+    return ceil(ms);
+  }
+
+  // ISO 8601 and no more: the engine's own parser takes "5" for a year, and the 30th of February for a day in March.
+  const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/;
+
   function instant(when) {
-    if (typeof when === 'string') return parseDate(when);
-    return typeof when === 'number' ? when : NaN;
+    if (typeof when === 'number') return when;
+    const parts = typeof when === 'string' ? apply(exec, ISO, [when]) : null;
+    if (parts === null) return NaN;
+    const midnight = new RealDate(parseDate(parts[1] + '-' + parts[2] + '-' + parts[3] + 'T00:00:00Z'));
+    return apply(getUTCDate, midnight, []) === +parts[3] ? parseDate(when) : NaN;
+  }
+
+  function text(call, value, what) {
+    if (typeof value !== 'string' || value.length < 1 || value.length > 200) {
+      throw new TypeErr(call + ': ' + what + ' is a text of 1 to 200 characters');
+    }
+    json(value, call + ': ' + what);
+    return value;
+  }
+
+  function bounded(call, value, what) {
+    const text = json(value === undefined ? null : value, call + ': ' + what);
+    if (!host.fits(text)) throw new RangeErr(call + ': ' + what + ' would exceed the budget max_tool_arg_bytes');
+    return parse(text);
+  }
+
+  // The options of a call, each read once; one that is not known is an error, so that none is ever passed over.
+  function readOptions(call, given, known) {
+    if (given === undefined || given === null) return plain({});
+    if (typeof given !== 'object' || isArray(given)) throw new TypeErr(call + ': the options are an object');
+    const options = plain({});
+    for (const name of keys(given)) {
+      let found = false;
+      for (const other of known) found ||= other === name;
+      if (!found) throw new TypeErr(call + ': unknown option ' + name);
+      options[name] = given[name];
+    }
+    return options;
   }
 
   const scheduler = {
     sleep(ms) {
-      if (typeof ms !== 'number' || !isFinite(ms) || ms < 0 || ms > TEN_YEARS_MS) {
-        throw new TypeErr('scheduler.sleep: give milliseconds, a finite number from 0 to ' + TEN_YEARS_MS);
-      }
-      suspend('scheduler.sleep', { kind: 'sleep', delay_ms: ceil(ms) });
+      suspend('scheduler.sleep', { kind: 'sleep', delay_ms: milliseconds('scheduler.sleep', ms, 'the time') });
     },
     sleepUntil(when) {
-      const at = ceil(instant(when));
+      const at = instant(when);
       if (!isFinite(at) || at < 0 || at - now() > TEN_YEARS_MS) {
         throw new TypeErr('scheduler.sleepUntil: give an ISO 8601 time or epoch milliseconds, at most ten years ahead');
       }
-      suspend('scheduler.sleepUntil', { kind: 'sleep_until', deadline_ms: at });
+      suspend('scheduler.sleepUntil', { kind: 'sleep_until', deadline_ms: ceil(at) });
+    },
+    callTool(name, args, given) {
+      const call = 'scheduler.callTool';
+      const options = readOptions(call, given, ['timeout_ms']);
+      const request = { kind: 'tool', tool: text(call, name, 'the tool'), args: bounded(call, args, 'the arguments') };
+      if (options.timeout_ms !== undefined) request.timeout_ms = milliseconds(call, options.timeout_ms, 'timeout_ms');
+      suspend(call, request);
+    },
+    waitForInput(kind, payload, given) {
+      const call = 'scheduler.waitForInput';
+      const options = readOptions(call, given, ['schema', 'timeout_ms', 'on_timeout']);
+      const request = {
+        kind: 'input', input_kind: text(call, kind, 'the kind'), payload: bounded(call, payload, 'the payload'),
+      };
+      if (options.schema !== undefined) request.schema = bounded(call, options.schema, 'the schema');
+      if (options.timeout_ms !== undefined) request.timeout_ms = milliseconds(call, options.timeout_ms, 'timeout_ms');
+      if (options.on_timeout !== undefined) {
+        if (options.on_timeout !== 'resume' && options.on_timeout !== 'fail') {
+          throw new TypeErr(call + ': on_timeout is "resume" or "fail"');
+        }
+        if (options.timeout_ms === undefined) throw new TypeErr(call + ': on_timeout goes with timeout_ms');
+        request.on_timeout = options.on_timeout;
+      }
+      suspend(call, request);
     },
   };
 
@@ -144,17 +213,19 @@
     defineProperty(G, name, { value: freeze(globals[name]), writable: false, configurable: false, enumerable: true });
   }
 
+  let ended = 'pending';
+
   return freeze({
     watch(main) {
-      apply(then, main, [() => host.complete(result), fail]);
+      apply(then, main, [() => { ended = 'well'; }, fail]);
     },
     broken(name, message, stack) {
-      host.fail(stringify({ name, message, stack }));
+      host.fail(stringify(plain({ name, message, stack })));
     },
-    stalled() {
-      host.fail(stringify({
-        name: 'Error', message: 'the agent awaits something that can never happen', stack: '',
-      }));
+    // When nothing is left to run: what the agent set going without waiting for it has come to its end too.
+    finish() {
+      if (ended === 'well') host.complete(result);
+      fail(new Err('the agent awaits something that can never happen'));
     },
   });
 })

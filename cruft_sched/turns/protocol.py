@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from cruft_sched.core.awaits import MAX_SLEEP_MS
-from cruft_sched.core.outcomes import Request, Sleep
+from cruft_sched.core.outcomes import Request
 
 MAX_RESULT_BYTES = 1 << 20
 MAX_ENVELOPE_BYTES = 16 << 10
@@ -85,12 +84,4 @@ def decode(line: bytes) -> Message:
         raise ValueError(f"the turn's process sent a message that is not in the protocol ({error})") from None
     if isinstance(message, Emit) and not bytes(message.event).startswith(b"{"):
         raise ValueError("the turn's process sent an event that is not an object")
-    if isinstance(message, Suspend) and not _admissible(message.request):
-        raise ValueError("the turn's process asked to wait for longer than a timer can")
     return message
-
-
-def _admissible(request: Request) -> bool:
-    if isinstance(request, Sleep):
-        return 0 <= request.delay_ms <= MAX_SLEEP_MS
-    return 0 <= request.deadline_ms < 1 << 53

@@ -9,8 +9,21 @@ import msgspec
 from msgspec import Raw
 
 from cruft_sched.core import outcomes
-from cruft_sched.core.outcomes import AgentError, BudgetError, ChildError, Ending, TurnError
+from cruft_sched.core.answers import schema_fault
+from cruft_sched.core.outcomes import (
+    NULL,
+    AgentError,
+    Ask,
+    BudgetError,
+    CallTool,
+    ChildError,
+    Ending,
+    Request,
+    RequestError,
+    TurnError,
+)
 from cruft_sched.core.policy import Budgets
+from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, NOT_READY, entry_bytes
 
@@ -32,6 +45,7 @@ class TurnSession:
     def __init__(self, budgets: Budgets, state: dict[str, Raw], note: Sink, *, may_suspend: bool) -> None:
         self._may_suspend = may_suspend
         self.state = dict(state)
+        self._before = state
         self.events = 0
         self.ready = False
         self.ending: Ending | None = None
@@ -50,7 +64,9 @@ class TurnSession:
         try:
             message = protocol.decode(line)
         except ValueError as error:
-            raise TurnFailedError(ChildError(message=self._unready(line) or str(error))) from None
+            if not self.ready:
+                raise _unready(line) from None
+            raise TurnFailedError(ChildError(message=str(error))) from None
         if self.ready == isinstance(message, protocol.Ready) or self.ending is not None:
             raise TurnFailedError(ChildError(message="the turn's process sent its messages out of order"))
         match message:
@@ -67,8 +83,13 @@ class TurnSession:
 
     def on_exit(self, exit_code: int) -> Ending:
         """How the turn ended, by its last message and its exit code: both must be right."""
-        if isinstance(self.ending, outcomes.Failed) or (self.ending is not None and exit_code == 0):
+        if isinstance(self.ending, outcomes.Failed):
             return self.ending
+        if self.ending is not None and exit_code == 0:
+            self._note_state()
+            return self.ending
+        if not self.ready and exit_code == NOT_READY:
+            raise _unready(b"it said nothing")
         what = f"was killed by signal {exit_code - 128}" if exit_code > 128 else f"exited with code {exit_code}"
         if self.ending is None and exit_code == 0:
             what = "ended without a last message"
@@ -85,16 +106,23 @@ class TurnSession:
         total = self._state_bytes - old + _size(key, value)
         self._within("max_state_bytes", self._budgets.max_state_bytes, total)
         self.state[key], self._state_bytes = value, total
-        self._note("state_set", {"key": key, "bytes": len(bytes(value))})
 
     def _state_delete(self, key: str) -> None:
         if key in self.state:
             self._state_bytes -= _size(key, self.state.pop(key))
+
+    def _note_state(self) -> None:
+        """Note what the turn did to the state, key by key: the sum of it, which is what is kept, and is bounded."""
+        for key, value in self.state.items():
+            if self._before.get(key) != value:
+                self._note("state_set", {"key": key, "bytes": len(bytes(value))})
+        for key in self._before.keys() - self.state.keys():
             self._note("state_delete", {"key": key})
 
     def _end(self, message: protocol.Message) -> Ending:
         match message:
             case protocol.Suspend() if self._may_suspend:
+                self._check_request(message.request)
                 return outcomes.Suspended(request=message.request)
             case protocol.Complete():
                 if len(bytes(message.result)) > protocol.MAX_RESULT_BYTES:
@@ -112,15 +140,27 @@ class TurnSession:
             case _:
                 raise TurnFailedError(ChildError(message="the turn's process ended its turn with no ending"))
 
+    def _check_request(self, request: Request) -> None:
+        limit = self._budgets.max_tool_arg_bytes
+        match request:
+            case CallTool():
+                self._within("max_tool_arg_bytes", limit, len(bytes(request.args)))
+            case Ask():
+                self._within("max_tool_arg_bytes", limit, len(bytes(request.payload)))
+                self._within("max_tool_arg_bytes", limit, len(bytes(request.schema)))
+                if request.schema != NULL and (fault := schema_fault(msgspec.json.decode(request.schema))):
+                    what = f"scheduler.waitForInput: options.schema is refused: {fault}"
+                    raise TurnFailedError(RequestError(message=what))
+
     def _within(self, budget: str, limit: int, attempted: int) -> None:
         if attempted > limit:
             raise TurnFailedError(BudgetError(budget=budget, limit=limit, attempted=attempted))
 
-    def _unready(self, line: bytes) -> str | None:
-        """What the child said when it could not start, instead of its first message."""
-        if self.ready:
-            return None
-        return f"the turn's process could not start (exit {NOT_READY}): {line.decode(errors='replace')[:500]}"
+
+def _unready(line: bytes) -> UnavailableError:
+    """What the child said instead of `ready`: no agent code has run, and nothing is the agent's fault."""
+    said = line.decode(errors="replace")[:500]
+    return UnavailableError(f"the turn's process could not start (exit {NOT_READY}): {said}", "mend the installation")
 
 
 def _size(key: str, value: Raw) -> int:

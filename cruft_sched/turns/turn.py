@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.outcomes import Ending, Failed, TurnOutcome
+from cruft_sched.core.outcomes import Ending, Failed, Stopped, TurnOutcome
 from cruft_sched.core.policy import Budgets
 from cruft_sched.turns import wire
-from cruft_sched.turns.launcher import run_child
+from cruft_sched.turns.launcher import Limits, TurnStoppedError, run_child
 from cruft_sched.turns.session import Sink, TurnFailedError, TurnSession
 
 KILLED = 137
@@ -25,35 +26,43 @@ class Turn(Struct, frozen=True, kw_only=True):
     """`scheduler_resume` included, where the turn goes on from an await."""
     state: dict[str, Raw]
     budgets: Budgets
+    language: str = "javascript"
     scheduled: bool
     """Whether the agent sees `scheduler`."""
 
 
-def run_turn(turn: Turn, note: Sink) -> TurnOutcome:
-    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens.
+def run_turn(turn: Turn, note: Sink, stop: Callable[[], Stopped | None] = lambda: None) -> TurnOutcome:
+    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, and `stop`
+    is asked a few times a second whether to kill it.
 
-    Whatever the agent does is an outcome. Raises OSError where no process can be started.
+    Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
     session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled)
+    limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
+    ending: Ending
     try:
-        code = run_child(_pack(turn), turn.budgets.timeout_ms, session.max_line_bytes, session.on_line)
-        ending: Ending = session.on_exit(code)
+        code = run_child(_pack(turn), limits, session.on_line)
+        ending = session.on_exit(code)
     except TurnFailedError as fault:
         code, ending = KILLED, Failed(error=fault.error)
-    if isinstance(ending, Failed):
+    except TurnStoppedError as stopped:
+        code, ending = KILLED, stopped.ending
+    if isinstance(ending, Failed | Stopped):
         return TurnOutcome(ending=ending, state=turn.state, events=session.events, child_exit_code=code)
     return TurnOutcome(ending=ending, state=session.state, events=session.events, child_exit_code=code)
 
 
 def _pack(turn: Turn) -> bytes:
     budgets = turn.budgets
-    head = {
+    head: dict[str, str | int] = {
+        "language": turn.language,
         "driver": os.getpid(),
         "scheduled": int(turn.scheduled),
         "timeout_ms": budgets.timeout_ms,
         "max_rss_mb": budgets.max_rss_mb,
         "max_event_bytes": budgets.max_event_bytes,
         "max_state_bytes": budgets.max_state_bytes,
+        "max_tool_arg_bytes": budgets.max_tool_arg_bytes,
     }
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
     return wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state])

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cruft_sched.core.sealing import SealingKey, digest
+from cruft_sched.core.sealing import StoreKey, digest
 from cruft_sched.errors import SealError
 
-KEY, OTHER = SealingKey(b"k" * 32), SealingKey(b"o" * 32)
+KEY, OTHER = StoreKey(b"k" * 32), StoreKey(b"o" * 32)
 RECORD = b'{"a":1,"text":"\xc3\xa9"}'
 
 
@@ -57,7 +57,7 @@ def test_a_foreign_key_is_told_from_tampering() -> None:
 
 def test_a_key_of_another_length_is_refused() -> None:
     with pytest.raises(SealError, match="31 bytes long and not 32"):
-        SealingKey(b"x" * 31)
+        StoreKey(b"x" * 31)
 
 
 def test_digest_is_a_tagged_blake3() -> None:

@@ -7,18 +7,20 @@ from pathlib import Path
 import pytest
 
 from cruft_sched.core import awaits, lifecycle
-from cruft_sched.core.lifecycle import TurnStarted, advance
+from cruft_sched.core.awaits import TimerAwait
+from cruft_sched.core.lifecycle import Settled, TurnStarted, advance
 from cruft_sched.core.manifest import STATUSES, Status
 from cruft_sched.core.outcomes import AgentError
 from cruft_sched.errors import BusyError, ChangedError, DataError, StorageError, WrongStatusError
-from cruft_sched.ops.tick import NotReady, Ticked, tick
+from cruft_sched.ops.reports import Moved, NotReady
+from cruft_sched.ops.tick import tick
 from tests.seam import Seam, failing
 from tests.support import NOW, Project, in_status
 
 
-def ticked(project: Project, job_id: str = "job") -> Ticked:
+def ticked(project: Project, job_id: str = "job") -> Moved:
     report = tick(project.store, job_id, project.clock)
-    assert isinstance(report, Ticked)
+    assert isinstance(report, Moved)
     return report
 
 
@@ -44,6 +46,7 @@ def test_a_nap(project: Project) -> None:
         "created",
         "turn_started",
         "suspended",
+        "fired",
         "turn_started",
         "completed",
     ]
@@ -139,7 +142,7 @@ def test_a_failed_turn_fails_the_job_and_keeps_its_lines(tmp_path: Path) -> None
     job = project.store.load("job")
     assert bytes(job.state["a"]) == b"1"
     assert (job.budget_ledger.events, job.budget_ledger.failures) == (0, 1)
-    assert [line["type"] for line in project.audit()] == ["run_start", "state_set", "emit", "run_end"]
+    assert [line["type"] for line in project.audit()] == ["run_start", "emit", "run_end"]
 
 
 def test_state_is_kept_from_turn_to_turn(tmp_path: Path) -> None:
@@ -169,7 +172,7 @@ def test_an_interrupted_turn_starts_again(project: Project) -> None:
     job = project.store.load("job")
     assert [entry.event for entry in job.timeline][1:4] == ["turn_started", "interrupted", "turn_started"]
     assert job.timeline[2].turn_id == "job/turn-1"
-    assert project.audit()[0] == {"type": "run_void", "run_id": "job/turn-1", "at_ms": NOW}
+    assert project.audit()[0] == {"type": "run_void", "run_id": "job/turn-1", "uid": job.uid, "at_ms": NOW}
 
 
 def test_an_interrupted_resume_gets_the_same_resume_context(project: Project) -> None:
@@ -178,7 +181,10 @@ def test_an_interrupted_resume_gets_the_same_resume_context(project: Project) ->
     project.clock.now += 40
     with project.store.hold("job") as held:
         job = held.load()
-        held.commit(advance(job, TurnStarted(settled=awaits.fire(job.awaits[0], NOW + 40)), NOW + 40))
+        (wait,) = job.awaits
+        assert isinstance(wait, TimerAwait)
+        job = advance(job, Settled(name="fired", wait=awaits.fired(wait, NOW + 40)), NOW + 40)
+        held.commit(advance(job, TurnStarted(), NOW + 40))
     project.clock.now += 1000
     assert ticked(project).status == "completed"
     assert project.events()[-1]["resume"]["result"]["fired_ms"] == NOW + 40

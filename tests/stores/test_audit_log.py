@@ -41,15 +41,15 @@ def test_lines_are_appended_and_a_torn_one_is_ended_first(tmp_path: Path) -> Non
     with path.open("ab") as file:
         file.write(b'{"type":"emit","torn')
     with AuditLog(str(path)) as log:
-        log.append(void_line("a", 2))
+        log.append(void_line("a", "u", 2))
     lines = path.read_bytes().split(b"\n")
     assert json.loads(lines[0])["type"] == "run_start"
     assert lines[1] == b'{"type":"emit","torn'
-    assert json.loads(lines[2]) == {"type": "run_void", "run_id": "a", "at_ms": 2}
+    assert json.loads(lines[2]) == {"type": "run_void", "run_id": "a", "uid": "u", "at_ms": 2}
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("content", [b"hello\n", b"{}\n", b'{"type":1,"run_id":"a"}\n', b"\n", b"x", b'{"a":1}'])
+@pytest.mark.parametrize("content", [b"hello\n", b"{}\n", b'{"type":"cruft_agent"}\n', b"\n", b"x", b'{"a":1}', b"{\n"])
 def test_somebodys_other_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"
     path.write_bytes(content)
@@ -64,7 +64,7 @@ def test_a_log_whose_first_line_was_torn_is_still_a_log(tmp_path: Path) -> None:
     path.write_bytes(b'{"type":"run_start","run_')
     with AuditLog(str(path)) as log:
         log.append(Chain("a").line("run_start", 1, {}))
-    check_log(str(path))
+    check_log(str(path), [])
 
 
 def test_no_link_no_folder_no_pipe(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_no_link_no_folder_no_pipe(tmp_path: Path) -> None:
     for name in ("link", "", "fifo"):
         with pytest.raises(DataError):
             AuditLog(str(tmp_path / name))
-    check_log(str(tmp_path / "absent"))
+    check_log(str(tmp_path / "absent"), [])
     assert not (tmp_path / "absent").exists()
 
 

@@ -91,7 +91,7 @@ def broken_manifests(store: FileStore) -> dict[str, bytes]:
     """A manifest for each way in which one can be broken."""
     good = Path(store.manifest_path("good")).read_bytes()
     record = manifests.encode(store.load("good"))
-    seal = store.sealing_key().seal
+    seal = store.store_key().seal
     return {
         "torn": good[:-40],
         "empty": b"",
@@ -127,7 +127,7 @@ def test_a_manifest_that_is_a_link_or_a_folder(project: Project, tmp_path: Path)
     moved = tmp_path / "moved.json"
     project.manifest_file("link").rename(moved)
     project.manifest_file("link").symlink_to(moved)
-    with pytest.raises(StorageError):
+    with pytest.raises(DataError, match="is a link"):
         store.load("link")
     project.start("folder")
     project.manifest_file("folder").unlink()
@@ -172,7 +172,7 @@ def test_the_key_may_lie_elsewhere(project: Project, tmp_path: Path) -> None:
     store = FileStore.create(project.root, str(key))
     assert key.exists()
     assert not os.path.exists(os.path.join(store.root, "key"))
-    assert FileStore(project.root, str(key)).sealing_key().id == store.sealing_key().id
+    assert FileStore(project.root, str(key)).store_key().id == store.store_key().id
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EMFILE])

@@ -38,7 +38,10 @@ class Shell:
         given = ["agent", "schedule", verb, *arguments, "--store", self.store]
         click.secho(f"$ cruft {shlex.join(given)}", bold=True)
         done = subprocess.run(  # noqa: S603  # this very program
-            [sys.executable, "-m", "cruft_sched", *given, "--output", "json"], capture_output=True, check=False
+            [sys.executable, "-P", "-m", "cruft_sched", *given, "--output", "json"],
+            capture_output=True,
+            check=False,
+            env={name: value for name, value in os.environ.items() if not name.startswith("CRUFT_")},
         )
         click.echo((done.stdout + done.stderr).decode().rstrip())
         if done.returncode != expect:

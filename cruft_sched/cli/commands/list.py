@@ -9,6 +9,7 @@ import click
 from cruft_sched.cli import human, options
 from cruft_sched.cli.app import Command, complain
 from cruft_sched.cli.output import output_option, plain, show
+from cruft_sched.core.manifest import STATUSES
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @click.command("list", cls=Command)
 @options.store
-@click.option("--status", help="Only jobs of this status.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only jobs of this status.")
 @options.labels
 @output_option
 @click.pass_context
@@ -38,7 +39,7 @@ def _table(listing: Listing) -> RenderableType:
     from rich.text import Text
 
     if not listing.jobs:
-        return f"no jobs in {plain(listing.store)}"
+        return human.sentence(f"no jobs in {listing.store}")
     table = Table("job", "status", "turns", "due", "labels", box=None, pad_edge=False)
     for job in listing.jobs:
         due = "" if job.deadline_ms is UNSET else human.instant(job.deadline_ms)

@@ -41,7 +41,8 @@ def timeline(answer: Replay) -> RenderableType:
         table.add_row("…", Text(f"{answer.timeline_dropped} older entries are in the audit log"))
     for entry in answer.timeline:
         until = f"until {human.instant(entry.deadline_ms)}" if entry.deadline_ms is not None else None
-        more = "; ".join(filter(None, (until, entry.error, entry.reason)))
+        by = f"by {entry.by}" if entry.by is not None else None
+        more = "; ".join(filter(None, (entry.tool, until, by, entry.error, entry.reason)))
         turn = (entry.turn_id or "").rpartition("/")[2]
         table.add_row(human.instant(entry.at_ms), entry.event, human.status(entry.status), turn, Text(plain(more)))
     return table

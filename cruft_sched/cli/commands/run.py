@@ -7,7 +7,7 @@ from msgspec import UNSET
 
 from cruft_sched.cli import human
 from cruft_sched.cli.app import Command, complain
-from cruft_sched.cli.output import output_option, plain, show
+from cruft_sched.cli.output import output_option, show
 
 EXIT_TURN_FAILED = 70
 
@@ -22,8 +22,8 @@ def command(ctx: click.Context, policy: str, output: str) -> None:
     from cruft_sched.ops.run import run
 
     ran = run(policy, SystemClock())
-    counted = f"run {ran.run_id} is {human.status(ran.status)}, {ran.events} events in {plain(ran.audit_log)}"
-    show(output, ran, lambda: counted)
+    counted = f", {ran.events} events in {ran.audit_log}"
+    show(output, ran, lambda: human.sentence(f"run {ran.run_id} is ", human.status(ran.status), counted))
     if ran.error is not UNSET:
         complain(ctx.command_path, f"{ran.error}; its lines in {ran.audit_log} say more")
         ctx.exit(EXIT_TURN_FAILED)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import click
 
-from cruft_sched.cli import options
+from cruft_sched.cli import human, options
 from cruft_sched.cli.app import Command
-from cruft_sched.cli.output import output_option, plain, show
+from cruft_sched.cli.output import output_option, show
 
 
 @click.command("start", cls=Command)
@@ -41,12 +42,16 @@ def command(
     started = start(
         policy if policy is not None else os.path.join(project or "", "agent-policy.json"),
         SystemClock(),
-        store_root=store or None,
+        store_root=store,
         key_file=options.key_file(),
         job_id=job_id,
         context=None if context is None else context.encode("utf-8", "surrogateescape"),
         labels=labels,
         pin=pin,
     )
-    next_command = f"cruft agent schedule tick {started.job_id} --store {plain(started.store)}"
-    show(output, started, lambda: f"job {started.job_id} is created\nnext: {next_command}")
+    next_command = shlex.join(["cruft", "agent", "schedule", "tick", started.job_id, "--store", started.store])
+    show(
+        output,
+        started,
+        lambda: human.sentence(f"job {started.job_id} is created", human.newline(), f"next: {next_command}"),
+    )

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from typing import TYPE_CHECKING
+
 import click
 
-from cruft_sched.cli import options
+from cruft_sched.cli import human, options
 from cruft_sched.cli.app import Command
-from cruft_sched.cli.output import escape_json, output_option, write
+from cruft_sched.cli.output import escape_json, output_option, show_human, write
+
+if TYPE_CHECKING:
+    from cruft_sched.core.manifest import Manifest
+    from cruft_sched.stores.file import FileStore
 
 
 @click.command("status", cls=Command)
@@ -17,6 +24,18 @@ def command(job_id: str, store: str, output: str) -> None:
     """Print a job's manifest, indented, once its seal is verified."""
     import msgspec
 
-    manifest = options.open_store(store).load(job_id)
+    opened = options.open_store(store)
+    manifest = opened.load(job_id)
     indent = -1 if output == "json" else 2
     write(escape_json(msgspec.json.format(msgspec.json.encode(manifest), indent=indent)) + b"\n")
+    if output == "human" or (output == "auto" and os.isatty(1)):
+        _show_command(opened, manifest)
+
+
+def _show_command(store: FileStore, manifest: Manifest) -> None:
+    """For a person at a terminal: the whole command that answers the job, ready to be pasted."""
+    from cruft_sched.ops.show_token import pending_token
+
+    pending = pending_token(store, manifest)
+    if pending is not None:
+        show_human(human.sentence(f"answer with: {pending.command}"))

@@ -1,0 +1,116 @@
+"""Answer a job that waits for a person."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import Raw
+
+from cruft_sched.clock import Clock
+from cruft_sched.core import awaits
+from cruft_sched.core.answers import answer_fault
+from cruft_sched.core.awaits import Done, InputAwait
+from cruft_sched.core.lifecycle import Settled, advance
+from cruft_sched.core.manifest import Manifest
+from cruft_sched.core.policy import duplicate_keys, parse_json
+from cruft_sched.core.sealing import digest
+from cruft_sched.errors import BusyError, DataError, RefusedError, WrongStatusError
+from cruft_sched.ops.advance import apply_cancel, go_on
+from cruft_sched.ops.reports import Report, moved
+from cruft_sched.ops.stopping import NEVER, Stop
+from cruft_sched.ops.texts import checked
+from cruft_sched.stores.file import FileStore, HeldJob
+
+MAX_ANSWER_BYTES = 1 << 20
+
+
+def submit_input(
+    store: FileStore,
+    job_id: str,
+    token: str,
+    answer: bytes,
+    clock: Clock,
+    *,
+    by: str | None = None,
+    defer: bool = False,
+    stop: Stop = NEVER,
+) -> Report:
+    """Answer `job_id` with `answer`, which is JSON, and run the turn that receives it; with `defer`, leave that to the
+    next tick. `by` is who answered, as they say.
+
+    Raises WrongStatusError where the job waits for no answer (any more), RefusedError for a token that is not the
+    wait's, DataError for an answer that is not JSON or not of the wait's schema; then nothing was changed.
+    """
+    if by is not None:
+        checked(by, "the name of who answers")
+    try:
+        with store.hold(job_id) as held:
+            return _answer_held(held, token, answer, clock, by, defer, stop)
+    except BusyError as busy:
+        winner = _answer_of(store.load(job_id))
+        raise busy if winner is None else _too_late(job_id, winner) from None
+
+
+def _answer_held(
+    held: HeldJob, token: str, answer: bytes, clock: Clock, by: str | None, defer: bool, stop: Stop
+) -> Report:
+    manifest, now = held.load(), clock.now_ms()
+    if held.cancel_request(manifest) is not None and not manifest.terminal:
+        manifest = apply_cancel(held, manifest, now)
+    wait = _pending(manifest, now)
+    if not held.store.store_key().same(digest(token.encode("utf-8", "surrogatepass")), wait.payload.token_hash):
+        raise RefusedError(
+            "input token does not match pending wait",
+            f"`cruft agent schedule token {manifest.job_id}` shows the right one",
+        )
+    value = _check_answer(answer, wait)
+    answered = advance(manifest, Settled(name="answered", wait=awaits.answered(wait, value, by, now)), now)
+    if defer:
+        return moved(held.commit(answered), "agent_scheduler_input")
+    return go_on(held, answered, clock, stop, "agent_scheduler_input")
+
+
+def _pending(manifest: Manifest, now: int) -> InputAwait:
+    """The input that the job waits for. Raises WrongStatusError where there is none, or none any more."""
+    winner = _answer_of(manifest)
+    if winner is not None:
+        raise _too_late(manifest.job_id, winner)
+    wait = manifest.awaits[0] if manifest.status == "awaiting_input" else None
+    if not isinstance(wait, InputAwait):
+        raise WrongStatusError(
+            f"job {manifest.job_id} is {manifest.status}, and waits for no answer", "see `cruft agent schedule status`"
+        )
+    if wait.payload.deadline_ms is not None and wait.payload.deadline_ms <= now:
+        raise WrongStatusError(
+            f"the input of job {manifest.job_id} ended at {_when(wait.payload.deadline_ms)}", "the next tick goes on"
+        )
+    return wait
+
+
+def _answer_of(manifest: Manifest) -> Done | None:
+    """The answer that was given already to the input of the job."""
+    wait = manifest.awaits[0] if manifest.awaits else None
+    return wait.done if isinstance(wait, InputAwait) else None
+
+
+def _too_late(job_id: str, winner: Done) -> WrongStatusError:
+    by = f" by {winner.by}" if winner.by else ""
+    return WrongStatusError(f"job {job_id} was answered at {_when(winner.at_ms)}{by}", "its next turn has that answer")
+
+
+def _when(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
+def _check_answer(answer: bytes, wait: InputAwait) -> Raw:
+    """The answer as JSON on one line. Raises DataError."""
+    try:
+        value = parse_json(answer, MAX_ANSWER_BYTES)
+    except DataError as error:
+        raise DataError(f"the answer is refused: {error.what}", "the job still waits: answer again") from None
+    twice = duplicate_keys(value, "$")
+    fault = twice[0] if twice else answer_fault(value, msgspec.json.decode(wait.payload.schema))
+    if fault is not None:
+        raise DataError(f"the answer is refused: {fault}", "the job still waits: answer again")
+    return Raw(msgspec.json.format(answer, indent=-1))
