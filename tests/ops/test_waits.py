@@ -13,7 +13,15 @@ from msgspec import Raw
 
 from cruft_sched.core.awaits import WaitError
 from cruft_sched.core.manifest import STATUSES, TERMINAL, Status
-from cruft_sched.errors import BusyError, CruftError, DataError, RefusedError, StorageError, WrongStatusError
+from cruft_sched.errors import (
+    BusyError,
+    CruftError,
+    DataError,
+    RefusedError,
+    StorageError,
+    UsageError,
+    WrongStatusError,
+)
 from cruft_sched.ops.cancel import cancel
 from cruft_sched.ops.reports import Moved, OverBudget, Report
 from cruft_sched.ops.show_token import show_token
@@ -23,7 +31,7 @@ from cruft_sched.stores.file import CancelRequest
 from cruft_sched.tools import registry
 from cruft_sched.tools.registry import Call, Tool
 from tests.seam import Seam, failing
-from tests.support import NOW, Project, in_status
+from tests.support import Project, in_status
 
 CALL = "const r = context.scheduler_resume; if (!r) scheduler.callTool(%s); emit({seen: r}); close(r)"
 ASK = "const r = context.scheduler_resume; if (!r) scheduler.waitForInput(%s); emit({seen: r}); close(r)"
@@ -398,8 +406,7 @@ def test_a_cancel_needs_no_policy(tmp_path: Path) -> None:
     assert cancel(project.store, "job", project.clock).status == "cancelled"
 
 
-@pytest.mark.parametrize("source", ["emit({}); while (true);", "if (context.scheduler_resume) while (true);"])
-def test_a_running_job_is_cancelled_and_its_late_result_kept_out(tmp_path: Path, source: str) -> None:
+def test_a_running_job_is_cancelled_and_its_late_result_kept_out(tmp_path: Path) -> None:
     project = Project(tmp_path, "emit({}); while (true);")
     project.start()
     reports: list[Report] = []
@@ -424,16 +431,12 @@ def test_two_answers_at_once(tmp_path: Path) -> None:
     with project.store.hold("job"), pytest.raises(BusyError):
         answer(project, token=token)
     answer(project, token=token, by="ann", defer=True)
-    with project.store.hold("job"), pytest.raises(WrongStatusError, match="was answered at .* by ann"):
+    with project.store.hold("job"), pytest.raises(WrongStatusError, match=r"was answered at .* by ann"):
         answer(project, token=token)
 
 
-@pytest.mark.parametrize("by", ["", "x" * 201])
+@pytest.mark.parametrize("by", ["", "x" * 1001, "\udcff"])
 def test_by_is_a_name(tmp_path: Path, by: str) -> None:
     project = asking(tmp_path)
-    with pytest.raises(DataError, match="--by"):
+    with pytest.raises(UsageError, match="the name of who answers"):
         answer(project, by=by)
-
-
-def test_now_is_what_the_tests_say() -> None:
-    assert NOW == 1_800_000_000_000
