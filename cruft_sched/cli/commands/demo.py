@@ -17,8 +17,9 @@ import msgspec
 from cruft_sched.cli.app import Command, complain
 from cruft_sched.core.replay import Replay
 
-NAP_MS = 1500
+NAP_MS = 800
 EXIT_WRONG = 70
+POLICIES = {"JavaScript": "agent-policy.json", "Python": "agent-policy.python.json"}
 
 
 class DemoError(Exception):
@@ -28,19 +29,21 @@ class DemoError(Exception):
 class Shell:
     """Runs commands in a folder of the demo's own, and shows each as a person would have typed it."""
 
-    def __init__(self, folder: str, name: str) -> None:
-        self.store = os.path.join(folder, "store")
-        self.project = os.path.join(folder, name)
-        shutil.copytree(os.path.join(_examples(), name), self.project)
+    def __init__(self, folder: str, example: str, policy: str) -> None:
+        self._folder = tempfile.mkdtemp(dir=folder)
+        for name in os.listdir(os.path.join(_examples(), example)):
+            shutil.copy(os.path.join(_examples(), example, name), self._folder)
+        self.policy = policy
 
     def run(self, verb: str, *arguments: str, expect: int = 0) -> dict[str, Any]:
         """Run one command of `cruft agent schedule` and return the JSON it printed."""
-        given = ["agent", "schedule", verb, *arguments, "--store", self.store]
+        given = ["agent", "schedule", verb, *arguments, "--store", "store"]
         click.secho(f"$ cruft {shlex.join(given)}", bold=True)
         done = subprocess.run(  # noqa: S603  # this very program
             [sys.executable, "-P", "-m", "cruft_sched", *given, "--output", "json"],
             capture_output=True,
             check=False,
+            cwd=self._folder,
             env={name: value for name, value in os.environ.items() if not name.startswith("CRUFT_")},
         )
         click.echo((done.stdout + done.stderr).decode().rstrip())
@@ -61,34 +64,60 @@ class Shell:
 @click.command("demo", cls=Command)
 @click.pass_context
 def command(ctx: click.Context) -> None:
-    """See a job live through its life. Exits with 0 only if every outcome was right."""
+    """See jobs live through their lives. Exits with 0 only if every outcome was right."""
     with tempfile.TemporaryDirectory(prefix="cruft-demo-") as folder:
         try:
-            nap(Shell(folder, "01-nap"))
+            for language, policy in POLICIES.items():
+                for title, play, example in PLAYS:
+                    click.secho(f"\n{title} ({language})", fg="cyan")
+                    play(Shell(folder, example, policy))
         except DemoError as error:
             complain(ctx.command_path, f"the demo came out wrong: {error}; please report it")
             ctx.exit(EXIT_WRONG)
-    click.secho("Every outcome was right.", fg="green")
+    click.secho("\nEvery outcome was right.", fg="green")
 
 
 def nap(shell: Shell) -> None:
     """A job sleeps; nothing runs while it does; a later process goes on with it."""
-    click.echo("A nap: the agent sleeps, and no process waits for it.\n")
-    shell.run("start", "--project", shell.project, "--job-id", "nap", "--context", f'{{"nap_ms": {NAP_MS}}}')
-    asleep = shell.run("tick", "nap")
-    _check(asleep, "status", "awaiting_timer")
+    shell.run("start", "--policy", shell.policy, "--job-id", "nap", "--context", f'{{"nap_ms": {NAP_MS}}}')
+    _check(shell.run("tick", "nap"), status="awaiting_timer")
     early = shell.run("tick", "nap")
-    _check(early, "ready", False)
+    _check(early, ready=False)
     time.sleep(max(0, early["deadline_ms"] - early["now_ms"]) / 1000 + 0.01)
-    awake = shell.run("tick", "nap")
-    _check(awake, "status", "completed")
-    _check(awake, "turn_cursor", 2)
+    _check(shell.run("tick", "nap"), status="completed", turn_cursor=2)
     shell.timeline("nap")
 
 
-def _check(answer: dict[str, Any], field: str, expected: object) -> None:
-    if answer.get(field) != expected:
-        raise DemoError(f"{field} is {answer.get(field)!r} and not {expected!r}")
+def approval(shell: Shell) -> None:
+    """A job waits for a person; a wrong token changes nothing; the right one goes on."""
+    yes = '{"approved": true}'
+    shell.run("start", "--policy", shell.policy, "--job-id", "deploy")
+    _check(shell.run("tick", "deploy"), status="awaiting_input")
+    shell.run("input", "deploy", "--token", "wrong", "--json", yes, expect=76)
+    token = shell.run("token", "deploy")["token"]
+    _check(shell.run("input", "deploy", "--token", token, "--json", yes, "--by", "you"), status="completed")
+    shell.timeline("deploy")
+
+
+def budget(shell: Shell) -> None:
+    """A policy grants one turn; the second one is not run."""
+    shell.run("start", "--policy", shell.policy, "--job-id", "over")
+    _check(shell.run("tick", "over"), status="awaiting_timer", turn_cursor=1)
+    _check(shell.run("tick", "over", expect=70), type="agent_scheduler_budget_exceeded", limit=1, attempted_turn=2)
+    shell.timeline("over")
+
+
+PLAYS = (
+    ("A nap: the agent sleeps, and no process waits for it.", nap, "01-nap"),
+    ("An approval: a person decides, and only with the wait's token.", approval, "02-approval"),
+    ("A budget: one turn is granted, and a second one is not run.", budget, "04-budget"),
+)
+
+
+def _check(answer: dict[str, Any], **expected: object) -> None:
+    for field, value in expected.items():
+        if answer.get(field) != value:
+            raise DemoError(f"{field} is {answer.get(field)!r} and not {value!r}")
 
 
 def _examples() -> str:
