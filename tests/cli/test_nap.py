@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 from tests.support import Project, bare_environment, cruft, schedule
 
 AS_WRITTEN = """
@@ -114,22 +112,11 @@ def test_a_plain_run_that_fails(tmp_path: Path) -> None:
     assert ran.err.startswith("cruft agent run: the agent threw ReferenceError: scheduler is not defined; ")
 
 
-@pytest.mark.parametrize("example", sorted(path.name for path in Path("examples").iterdir()))
-def test_every_example_runs(tmp_path: Path, example: str) -> None:
-    policy = Path("examples", example, "agent-policy.json").resolve()
-    store = str(tmp_path / "store")
-    copy = tmp_path / example
-    copy.mkdir()
-    for file in policy.parent.iterdir():
-        (copy / file.name).write_bytes(file.read_bytes())
-    assert schedule("start", "--project", str(copy), "--store", store, "--job-id", "job").code == 0
-    assert schedule("tick", "job", "--store", store).code == 0
-    assert until_ready("job", store)["status"] == "completed"
-
-
 def test_the_demo() -> None:
     ran = cruft("demo")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.count("$ cruft agent schedule ") == 5
-    assert '"ready":false' in ran.out
+    assert ran.out.count("$ cruft agent schedule ") == 2 * (5 + 6 + 4)
+    assert ran.out.count('"ready":false') == 2
+    assert ran.out.count("input token does not match pending wait") == 2
+    assert ran.out.count('"agent_scheduler_budget_exceeded"') == 2
     assert ran.out.endswith("Every outcome was right.\n")
