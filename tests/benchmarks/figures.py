@@ -20,9 +20,14 @@ WRITE_BYTES = 2 << 10
 
 LIST_EMPTY = "list of an empty store"
 LIST_FULL = "list of 1,000 jobs"
+SWEPT = 200
+SWEEP = "sweep of 200 due jobs"
 
-_POLICY = {"schema_version": 1, "agent": "agent.js", "audit_log": "audit.jsonl"}
-_AGENT = 'emit({kind: "x"}); scheduler.sleep(86400000);'
+_AGENTS = {
+    "agent.js": 'emit({kind: "x"}); scheduler.sleep(86400000);',
+    "agent.py": 'emit({"kind": "x"}); scheduler.sleep(86400000)',
+    "again.js": 'emit({kind: "x"}); scheduler.sleep(0);',
+}
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,18 @@ def not_ready_tick(bench: Bench) -> Run:
     return lambda: bench.seconds(tick, b'"ready":false')
 
 
-def turn_tick(bench: Bench) -> Run:
-    """The tick that runs one JavaScript turn. A job can be measured once, so each run takes the next one."""
-    store = _store(bench, "turns")
+def javascript_tick(bench: Bench) -> Run:
+    """The tick that runs one JavaScript turn."""
+    return _turn_tick(bench, _store(bench, "javascript"))
+
+
+def python_tick(bench: Bench) -> Run:
+    """The tick that runs one Python turn."""
+    return _turn_tick(bench, _store(bench, "python", "agent.py"))
+
+
+def _turn_tick(bench: Bench, store: _Store) -> Run:
+    """A job can be measured once, so each run takes the next one."""
     names = [f"turn-{number}" for number in range(bench.rounds + 1)]  # one for the warm-up
     for name in names:
         store.start(name)
@@ -73,6 +87,15 @@ def list_full(bench: Bench) -> Run:
     return lambda: bench.seconds(command, f'"job_id":"job-{JOBS - 1:04}"'.encode())
 
 
+def sweep(bench: Bench) -> Run:
+    """One turn of each of many jobs that are all due, and due again after it."""
+    store = _store(bench, "sweep", "again.js")
+    for number in range(SWEPT):
+        store.start(f"job-{number:03}")
+    command = store.command("tick", "--due", "--workers", "2")
+    return lambda: bench.seconds(command, f'"moved":{SWEPT},"failed":0'.encode())
+
+
 def durable_write(bench: Bench) -> Run:
     """One write that survives a power cut, without the start of a process around it."""
     path, data = os.path.join(bench.folder, "record"), b"x" * WRITE_BYTES
@@ -87,9 +110,11 @@ def durable_write(bench: Bench) -> Run:
 
 FIGURES = (
     Figure("not-ready tick", not_ready_tick, goal=14),
-    Figure("tick with a JavaScript turn", turn_tick, goal=20),
+    Figure("tick with a JavaScript turn", javascript_tick, goal=20),
+    Figure("tick with a Python turn", python_tick),
     Figure(LIST_EMPTY, list_empty),
     Figure(LIST_FULL, list_full),
+    Figure(SWEEP, sweep),
     Figure("one durable write", durable_write),
 )
 
@@ -112,10 +137,11 @@ class _Store:
         return [self.bench.cruft, "agent", "schedule", name, *arguments, "--store", self.root]
 
 
-def _store(bench: Bench, name: str) -> _Store:
+def _store(bench: Bench, name: str, agent: str = "agent.js") -> _Store:
     folder = os.path.join(bench.folder, name)
     os.mkdir(folder)
-    for file, text in (("agent-policy.json", json.dumps(_POLICY)), ("agent.js", _AGENT)):
+    policy = json.dumps({"schema_version": 1, "agent": agent, "audit_log": "audit.jsonl"})
+    for file, text in (("agent-policy.json", policy), (agent, _AGENTS[agent])):
         with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
             out.write(text)
     return _Store(bench, folder)
