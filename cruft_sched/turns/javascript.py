@@ -7,6 +7,7 @@ import resource
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
+from cruft_sched.turns import rejections
 from cruft_sched.turns.host import Host
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
@@ -32,6 +33,8 @@ def prepare(
     control = engine.eval(_read_prelude())(context, scheduled)
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
+    unhandled = rejections.watch(engine)
+
     def run() -> NoReturn:
         try:
             watch(engine.module(source))
@@ -39,6 +42,9 @@ def prepare(
                 pass
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))
+        reason = unhandled()
+        if reason is not None:
+            broken("UnhandledRejection", f"a promise was rejected, and nobody handled it: {reason}"[:2000], "")
         finish()
         os._exit(1)
 

@@ -1,0 +1,73 @@
+"""Promises that were rejected and that nobody handled.
+
+`async function main() { … } main();` is how many agents are written, and an error in it would vanish: the engine tells
+of it only through a callback that its Python package does not offer. So the callback is set on the engine itself, by
+ctypes. The package keeps the two pointers that this takes right behind the head of its Context object; that they are
+what they seem is checked with the engine's own function before they are used. Where anything is not as expected (a
+build without these symbols, another layout), nothing is watched, and the agent runs as it would have without this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+
+import _quickjs
+
+TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_WORD = ctypes.sizeof(ctypes.c_void_p)
+_HEAD_WORDS = 2
+"""The head of a Python object: its count of references, and its type."""
+
+
+class _Value(ctypes.Structure):
+    """A JavaScript value, as the engine passes it on 64-bit machines."""
+
+    _fields_ = (("payload", ctypes.c_uint64), ("tag", ctypes.c_int64))
+
+
+_Tracker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _Value, _Value, ctypes.c_bool, ctypes.c_void_p)
+
+
+def watch(engine: _quickjs.Context) -> Callable[[], str | None]:
+    """Watch an engine. What is returned tells the reason of a rejection that nobody has handled so far, or None."""
+    unhandled: dict[int, str] = {}
+    try:
+        library = ctypes.PyDLL(_quickjs.__file__)
+        runtime = _runtime_of(engine, library)
+        track, read = library.JS_SetHostPromiseRejectionTracker, library.JS_ToCStringLen2
+        take, free = library.JS_GetException, library.JS_FreeValue
+    except (AttributeError, OSError, TypeError):
+        return lambda: None
+    if runtime is None:
+        return lambda: None
+    read.restype, read.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_void_p, _Value, ctypes.c_bool]
+    take.restype, take.argtypes = _Value, [ctypes.c_void_p]
+    free.restype, free.argtypes = None, [ctypes.c_void_p, _Value]
+
+    def told(context: int, promise: _Value, reason: _Value, handled: bool, _opaque: int) -> None:
+        if handled:
+            unhandled.pop(promise.payload, None)
+            return
+        text = read(context, None, reason, False)
+        if text is None:  # its toString threw: that exception is not the agent's to see
+            free(context, take(context))
+        unhandled[promise.payload] = "an error that cannot be shown" if text is None else text.decode(errors="replace")
+
+    tracker = _Tracker(told)
+    track.restype, track.argtypes = None, [ctypes.c_void_p, _Tracker, ctypes.c_void_p]
+    track(runtime, tracker, None)
+    return lambda _kept=tracker: next(iter(unhandled.values()), None)  # type: ignore[misc]  # keeps the callback alive
+
+
+def _runtime_of(engine: _quickjs.Context, library: ctypes.PyDLL) -> int | None:
+    """The engine's runtime, if it can be told for sure."""
+    words = (ctypes.c_void_p * (_HEAD_WORDS + 2)).from_address(id(engine))
+    _count, kind, runtime, context = words
+    pointers = all(word and word > 1 << 16 and word % _WORD == 0 for word in (runtime, context))
+    if ctypes.sizeof(ctypes.c_uint64) != _WORD or kind != id(type(engine)) or not pointers:
+        return None
+    library.JS_GetRuntime.restype, library.JS_GetRuntime.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+    return runtime if library.JS_GetRuntime(context) == runtime else None
