@@ -26,7 +26,7 @@
 
   // JSON.stringify writes such an escape for a lone surrogate only, unless the backslash is itself escaped.
   const HALF_PAIR = /(?:^|[^\\])(?:\\\\)*\\ud[89a-f]/;
-  const { test, exec } = RegExp.prototype;
+  const { exec } = RegExp.prototype; // not `test`, which would call the `exec` of the day
   const TEN_YEARS_MS = 315576000000;
   let closed = false;
   let result = 'null';
@@ -38,7 +38,7 @@
   function json(value, what) {
     const text = stringify(value);
     if (text === undefined) throw new TypeErr(what + ' has no JSON form');
-    if (apply(test, HALF_PAIR, [text])) throw new TypeErr(what + ' holds half a surrogate pair, which is no text');
+    if (apply(exec, HALF_PAIR, [text]) !== null) throw new TypeErr(what + ' holds half a surrogate pair, which is no text');
     return text;
   }
 
@@ -126,7 +126,8 @@
   }
 
   // ISO 8601 and no more: the engine's own parser takes "5" for a year, and the 30th of February for a day in March.
-  const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:T\d\d:\d\d(?::\d\d(?:\.\d{1,9})?)?(?:Z|[+-]\d\d:\d\d)?)?$/;
+  // (It takes the month 00, too, and the hour 24, which Python does not take.)
+  const ISO = /^(\d{4})-(0[1-9]|1[0-2])-(\d\d)(?:T(?:[01]\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d{1,9})?)?(?:Z|[+-](?:[01]\d|2[0-3]):[0-5]\d)?)?$/;
 
   function instant(when) {
     if (typeof when === 'number') return when;
@@ -220,7 +221,7 @@
       apply(then, main, [() => { ended = 'well'; }, fail]);
     },
     broken(name, message, stack) {
-      host.fail(stringify(plain({ name, message, stack })));
+      host.fail(stringify(plain({ name: cut(name, 200), message: cut(message, 2000), stack: cut(stack, 4000) })));
     },
     // When nothing is left to run: what the agent set going without waiting for it has come to its end too.
     finish() {
