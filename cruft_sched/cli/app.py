@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -16,6 +17,9 @@ EXIT_USAGE = 64
 EXIT_BUG = 70
 EXIT_SYSTEM = 74
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
+TERMINATED = "terminated"
+"""What SIGTERM makes of a command: the same as Ctrl-C, but for the exit code."""
 
 TREE: dict[str, dict[str, str]] = {
     "cruft": {"agent": "Run agents, once or as durable jobs.", "demo": "See a job live through its life, in seconds."},
@@ -40,9 +44,9 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:
-            complain(ctx.command_path, "interrupted; the store is whole, run the same command again")
-            ctx.exit(EXIT_INTERRUPTED)
+        except KeyboardInterrupt as told:
+            complain(ctx.command_path, f"{told or 'interrupted'}; the store is whole, run the same command again")
+            ctx.exit(EXIT_TERMINATED if str(told) == TERMINATED else EXIT_INTERRUPTED)
         except CruftError as error:
             if not isinstance(error.__cause__, BrokenPipeError):  # whoever read us has gone, and wants no message
                 complain(ctx.command_path, str(error))
@@ -76,6 +80,7 @@ class Group(click.Group):
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns its exit code, as documented in docs/exit-codes.md."""
+    signal.signal(signal.SIGTERM, _terminate)
     root = Group("cruft", help="Durable jobs for agents: no daemon, one sealed file a job.")
     root.params.append(_version_option())
     try:
@@ -98,6 +103,10 @@ def run(arguments: Sequence[str]) -> int:
         complain("cruft", report(error))
         return EXIT_BUG
     return code if isinstance(code, int) else 0
+
+
+def _terminate(_number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt(TERMINATED)
 
 
 def complain(path: str, sentence: str) -> None:

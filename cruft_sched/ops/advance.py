@@ -41,8 +41,11 @@ from cruft_sched.turns.turn import Turn
 def advance_held(held: HeldJob, clock: Clock, stop: Stop) -> Report:
     """Advance a job whose lock is held by one turn."""
     manifest = held.load()
-    if held.cancel_request(manifest) is not None and not manifest.terminal:
-        return moved(apply_cancel(held, manifest, clock.now_ms()), "agent_scheduler_tick")
+    if held.cancel_request(manifest) is not None:
+        if manifest.terminal:
+            held.drop_cancel_request()
+        else:
+            return moved(apply_cancel(held, manifest, clock.now_ms()), "agent_scheduler_tick")
     if manifest.status == "running":  # and its lock was free: the driver died, and its child with it
         manifest = _recover(held, manifest, clock.now_ms())
         if manifest.terminal:
@@ -132,7 +135,7 @@ def _run_turn(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, sto
 def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
     """Commit the outcome of a turn, unless the job was cancelled while it ran."""
     if outcome.ending == outcomes.Stopped(reason="interrupted"):
-        raise KeyboardInterrupt
+        raise KeyboardInterrupt("the driver was told to end")
     if held.cancel_request(running) is not None:
         return apply_cancel(held, running, now, head)
     return held.commit(_after(held, running, outcome, head, now))

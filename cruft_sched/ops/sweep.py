@@ -84,9 +84,11 @@ class Sweep:
         began = time.monotonic()
         until = None if self._options.for_ms is None else began + self._options.for_ms / 1000
         while True:
-            due = self._due()
+            due, before = self._due(), (self._moved, len(self._kept))
             if due:
                 self._tick_all(due, until)
+                if before == (self._moved, len(self._kept)):
+                    self._stop.wait(_POLL_S / 10)  # the clock was set back since the look: do not spin
             if not self._options.drain or self._spent():
                 break
             if not due and not self._wait_for_next(until):

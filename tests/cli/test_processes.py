@@ -103,18 +103,21 @@ def test_a_killed_driver_takes_its_turn_along_and_the_next_tick_recovers(project
     assert voids == ["job/turn-1", "job/turn-2", "job/turn-3"]
 
 
-def test_ctrl_c_leaves_a_whole_manifest_and_no_child(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "reason"), [(signal.SIGINT, 130, "Ctrl-C"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_an_ended_driver_gives_the_turn_back(project: Project, number: int, code: int, reason: str) -> None:
     project.agent.write_text(LOOP)
     project.start()
     process = begin_turn(project)
     child = child_of(process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     ran = finish(process)
-    assert (ran.code, ran.out) == (130, "")
+    assert (ran.code, ran.out) == (code, "")
     assert ran.err.count("\n") == 1
     assert gone(child)
     job = project.store.load("job")
-    assert (job.status, job.interruptions, job.timeline[-1].reason) == ("created", 0, "Ctrl-C")
+    assert (job.status, job.interruptions, job.timeline[-1].reason) == ("created", 0, reason)
     assert project.audit()[-1]["type"] == "run_void"
 
 
