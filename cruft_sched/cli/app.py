@@ -45,7 +45,7 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as told:
-            complain(ctx.command_path, f"{told or 'interrupted'}; the store is whole, run the same command again")
+            complain(ctx.command_path, f"{str(told) or 'interrupted'}; the store is whole, run the same command again")
             ctx.exit(EXIT_TERMINATED if str(told) == TERMINATED else EXIT_INTERRUPTED)
         except CruftError as error:
             if not isinstance(error.__cause__, BrokenPipeError):  # whoever read us has gone, and wants no message
