@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from cruft_sched.core.outcomes import BudgetError, ChildError, Completed, Failed
+from cruft_sched.core.outcomes import BudgetError, ChildError, Completed, RequestError, Stopped
 from cruft_sched.core.policy import Budgets
+from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import launcher, wire
+from cruft_sched.turns.launcher import Limits, TurnStoppedError
 from cruft_sched.turns.session import TurnFailedError, TurnSession
 
 READY = b'{"type":"ready"}'
@@ -32,7 +34,7 @@ def run(code: str, monkeypatch: pytest.MonkeyPatch, lines: list[bytes], timeout_
     """Run Python `code` in the place of the child; `out` is the pipe to the driver."""
     boot = f"import os, sys, time; out = int(sys.argv[2]); {code}"
     monkeypatch.setattr(launcher, "_BOOT", boot)
-    return launcher.run_child(b"job", timeout_ms, 1000, lines.append)
+    return launcher.run_child(b"job", Limits(timeout_ms=timeout_ms, max_line_bytes=1000), lines.append)
 
 
 def test_the_exit_code_is_a_shells(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +63,7 @@ def test_a_flood_without_an_end_of_line_is_cut(monkeypatch: pytest.MonkeyPatch) 
 def test_a_child_that_never_reads_its_job_ends_at_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "_BOOT", "import time; time.sleep(60)")
     with pytest.raises(TurnFailedError, match="timeout_ms"):
-        launcher.run_child(b"x" * (4 << 20), 200, 1000, print)
+        launcher.run_child(b"x" * (4 << 20), Limits(timeout_ms=200, max_line_bytes=1000), print)
 
 
 def test_a_child_that_closes_its_pipe_and_lives_on_ends_at_the_wall(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,7 +178,6 @@ def test_success_takes_a_last_message_and_exit_code_0() -> None:
         ([READY, complete], 1, lambda ending: "exited with code 1" in str(ending.error)),
         ([READY, complete], 137, lambda ending: "killed by signal 9" in str(ending.error)),
         ([READY], 0, lambda ending: "without a last message" in str(ending.error)),
-        ([], 98, lambda ending: "exited with code 98" in str(ending.error)),
     ]
     for lines, code, holds in cases:
         taken = session()
@@ -185,10 +186,36 @@ def test_success_takes_a_last_message_and_exit_code_0() -> None:
         assert holds(taken.on_exit(code))
 
 
-def test_a_child_that_cannot_start_says_why() -> None:
-    with pytest.raises(TurnFailedError, match="could not start \\(exit 98\\): OSError: no limits") as failure:
+def test_a_child_that_cannot_start_is_not_the_agents_fault() -> None:
+    with pytest.raises(UnavailableError, match=r"could not start \(exit 98\): OSError: no limits") as failure:
         session().on_line(b"OSError: no limits")
-    assert isinstance(Failed(error=failure.value.error).error, ChildError)
+    assert failure.value.exit_code == 69
+    with pytest.raises(UnavailableError, match="it said nothing"):
+        session().on_exit(98)
+
+
+def test_a_turn_that_is_told_to_stop_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[bytes] = []
+    monkeypatch.setattr(launcher, "_BOOT", "import os, sys, time; os.write(int(sys.argv[2]), b'up\\n'); time.sleep(60)")
+    limits = Limits(timeout_ms=60_000, max_line_bytes=100, stop=lambda: Stopped(reason="cancelled") if lines else None)
+    with pytest.raises(TurnStoppedError) as stopped:
+        launcher.run_child(b"job", limits, lines.append)
+    assert stopped.value.ending == Stopped(reason="cancelled")
+
+
+def test_a_message_without_its_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TurnFailedError, match="in the middle of a message"):
+        run("os.write(out, b'{}')", monkeypatch, [])
+
+
+@pytest.mark.parametrize("schema", [b'{"pattern":"x"}', b"[]", b'{"items":{"$ref":"#"}}'])
+def test_a_schema_that_cannot_be_checked_fails_the_turn(schema: bytes) -> None:
+    taken = session()
+    taken.on_line(READY)
+    request = b'{"kind":"input","input_kind":"ok","payload":1,"schema":' + schema + b"}"
+    with pytest.raises(TurnFailedError, match=r"options\.schema is refused") as failure:
+        taken.on_line(b'{"type":"suspend","request":' + request + b"}")
+    assert isinstance(failure.value.error, RequestError)
 
 
 def test_a_job_comes_through_the_pipe_whole() -> None:
