@@ -36,6 +36,7 @@ class Result:
             context={key: Raw(json.dumps(value).encode()) for key, value in given.get("context", {}).items()},
             state={key: Raw(json.dumps(value).encode()) for key, value in given.get("state", {}).items()},
             budgets=given.get("budgets", Budgets(timeout_ms=10_000)),
+            language=given.get("language", "javascript"),
             scheduled=scheduled,
         )
         self.outcome: TurnOutcome = run_turn(turn, self._note)
