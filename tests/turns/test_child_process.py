@@ -228,7 +228,7 @@ def test_a_job_comes_through_the_pipe_whole() -> None:
 def test_the_child_imports_nothing_slow() -> None:
     """Each of these costs more than the whole compartment; a turn would pay for it every time."""
     code = (
-        "import sys; sys.path[:0] = sys.argv[1:]; from cruft_sched.turns import child, javascript;"
+        "import sys; sys.path[:0] = sys.argv[1:]; from cruft_sched.turns import child, javascript, python;"
         "print([name for name in ('typing', 're', 'json', 'msgspec', 'enum', 'collections') if name in sys.modules])"
     )
     command = [sys.executable, "-P", "-s", "-S", "-c", code, *launcher._import_path()]

@@ -31,8 +31,8 @@ class Shell:
 
     def __init__(self, folder: str, example: str, policy: str) -> None:
         self._folder = tempfile.mkdtemp(dir=folder)
-        for name in os.listdir(os.path.join(_examples(), example)):
-            shutil.copy(os.path.join(_examples(), example, name), self._folder)
+        compiled = shutil.ignore_patterns("__pycache__")  # an installer compiles the agents that are Python
+        shutil.copytree(os.path.join(_examples(), example), self._folder, ignore=compiled, dirs_exist_ok=True)
         self.policy = policy
 
     def run(self, verb: str, *arguments: str, expect: int = 0) -> dict[str, Any]:
