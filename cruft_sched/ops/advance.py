@@ -63,10 +63,11 @@ def go_on(held: HeldJob, manifest: Manifest, clock: Clock, stop: Stop, command: 
     over = _over(manifest, bound.policy.budgets, now)
     if over is not None:
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
-    manifest = _settle(held, manifest, bound, clock)
-    if manifest.terminal or held.cancel_request(manifest) is not None:
-        return moved(_end_early(held, manifest, clock.now_ms()), command)
-    return _run_turn(held, manifest, bound, clock, stop, command)
+    with AuditLog(bound.audit_path) as log:  # before any tool runs: an outcome that cannot be kept is not produced
+        manifest = _settle(held, manifest, bound, clock)
+        if manifest.terminal or held.cancel_request(manifest) is not None:
+            return moved(_end_early(held, manifest, clock.now_ms()), command)
+        return _run_turn(held, manifest, bound, log, clock, stop, command)
 
 
 def apply_cancel(held: HeldJob, manifest: Manifest, now: int, audit: AuditHead | None = None) -> Manifest:
@@ -118,18 +119,20 @@ def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock) -> Ma
             return advance(manifest, Settled(name="timed_out", wait=awaits.unanswered(wait, now)), now)
 
 
-def _run_turn(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop: Stop, command: Command) -> Moved:
-    with AuditLog(bound.audit_path) as log:
-        running = held.commit(advance(manifest, TurnStarted(), clock.now_ms()))
-        turn = _turn(running, bound)
-        stopped = stopper(held, running, stop)
-        try:
-            outcome, head = run_audited(turn, _turn_id(running), _start_line(running), log, clock, stopped)
-            committed = _commit(held, running, outcome, head, clock.now_ms())
-        except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
-            _give_up(held, running, log, str(broken_off) or "Ctrl-C", clock.now_ms())
-            raise
-    return moved(committed, command, _turn_id(running), outcome.child_exit_code)
+def _run_turn(
+    held: HeldJob, manifest: Manifest, bound: Bound, log: AuditLog, clock: Clock, stop: Stop, command: Command
+) -> Moved:
+    started = advance(manifest, TurnStarted(), clock.now_ms())
+    turn, name = _turn(started, bound), _turn_id(started)
+    stopped = stopper(held, started, stop)
+    try:
+        running = held.commit(started)
+        outcome, head = run_audited(turn, name, _start_line(running), log, clock, stopped)
+        committed = _commit(held, running, outcome, head, clock.now_ms())
+    except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
+        _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
+        raise
+    return moved(committed, command, name, outcome.child_exit_code)
 
 
 def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
@@ -169,12 +172,18 @@ def _void(running: Manifest, bound: Bound, now: int) -> None:
         log.sync()
 
 
-def _give_up(held: HeldJob, running: Manifest, log: AuditLog, reason: str, now: int) -> None:
-    """Take the job back to where its turn started, if that can be written; else the next tick finds it running."""
-    with suppress(StorageError):
-        log.append(void_line(_turn_id(running), running.uid, now))
+def _give_up(held: HeldJob, turn_id: str, log: AuditLog, reason: str, now: int) -> None:
+    """Take the job back to where its turn started, if that can be written; else the next tick finds it running.
+
+    What counts is what is on the disk: a commit that failed in its last step, the fsync of the folder, stands there.
+    """
+    with suppress(CruftError):
+        job = held.load()
+        if job.active_turn_id != turn_id:
+            return
+        log.append(void_line(turn_id, job.uid, now))
         log.sync()
-        held.commit(advance(running, Interrupted(reason=reason), now))
+        held.commit(advance(job, Interrupted(reason=reason), now))
 
 
 def _turn_id(running: Manifest) -> str:

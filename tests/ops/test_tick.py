@@ -205,6 +205,38 @@ def test_a_turn_that_the_driver_gives_up_is_not_held_against_the_agent(project: 
     assert ticked(project, "given-up").status == "awaiting_timer"
 
 
+@pytest.mark.parametrize(("from_end", "status"), [(1, "awaiting_timer"), (2, "created"), (5, "created")])
+def test_what_stands_on_the_disk_is_what_counts(project: Project, from_end: int, status: str) -> None:
+    """The last commit of a tick fails: in the fsync of the folder, when it stands already, or before that."""
+    project.start("first")
+    ticked(project, "first")  # which makes the log
+    project.start()
+    with Seam() as seam:
+        ticked(project)
+    project.start("other")
+    with Seam(failing(len(seam.seen) - from_end, 5)), pytest.raises(StorageError):
+        tick(project.store, "other", project.clock)
+    job = project.store.load("other")
+    assert (job.status, job.interruptions) == (status, 0)
+    voids = [line for line in project.audit() if line["type"] == "run_void"]
+    assert len(voids) == (status == "created")
+
+
+def test_a_first_commit_that_stands_after_all_is_taken_back(project: Project) -> None:
+    project.start("first")
+    ticked(project, "first")
+    project.start()
+    with Seam() as seam:
+        ticked(project)
+    first = seam.seen.index("fsync_folder", seam.seen.index("rename"))
+    project.start("other")
+    with Seam(failing(first, 5)), pytest.raises(StorageError):
+        tick(project.store, "other", project.clock)
+    job = project.store.load("other")
+    assert (job.status, job.interruptions, job.turn_cursor) == ("created", 0, 1)
+    assert len(project.events()) == 2
+
+
 def test_the_third_interruption_fails_the_job(project: Project) -> None:
     project.start()
     job = project.store.load("job")
