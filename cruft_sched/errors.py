@@ -98,6 +98,14 @@ class RefusedError(CruftError):
     exit_code = 76
 
 
+class InternalError(CruftError):
+    """A bug that one job brought to light. `__cause__` is the exception."""
+
+    def __init__(self, bug: Exception) -> None:
+        super().__init__(f"this is a bug ({type(bug).__name__}: {bug})", "please report it")
+        self.__cause__ = bug
+
+
 class OutputError(CruftError):
     """The answer could not be written to standard output. What the command did is done."""
 

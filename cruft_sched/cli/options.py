@@ -11,7 +11,16 @@ import click
 if TYPE_CHECKING:
     from cruft_sched.stores.file import FileStore
 
-store = click.option("--store", envvar="CRUFT_STORE", required=True, help="The store's folder (or CRUFT_STORE).")
+
+def _need_store(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str:
+    if not given:
+        raise click.UsageError("which store? give --store DIR, or set CRUFT_STORE")
+    return given
+
+
+store = click.option(
+    "--store", envvar="CRUFT_STORE", metavar="DIR", callback=_need_store, help="The store's folder (or CRUFT_STORE)."
+)
 job_id = click.argument("job_id", metavar="JOB-ID")
 
 

@@ -26,7 +26,8 @@ def sentence(report: Report) -> Text:
         case Moved():
             until = f" until {human.instant(report.deadline_ms)}" if report.deadline_ms is not None else ""
             turn = f" (turn {report.turn_cursor})" if report.turn_id is not None else ""
-            return human.sentence(f"job {report.job_id} is ", human.status(report.status), f"{until}{turn}")
+            token = f", token {report.token}" if report.token is not None else ""
+            return human.sentence(f"job {report.job_id} is ", human.status(report.status), f"{until}{turn}{token}")
 
 
 def fault(report: Report) -> str | None:
@@ -39,5 +40,6 @@ def fault(report: Report) -> str | None:
             return f"job {report.job_id} was cancelled, and {report.turn_id} was killed; nothing of it is kept"
         case Moved(error=error) if error is not None:
             where = f" in {report.turn_id}" if report.turn_id is not None else ""
-            return f"job {report.job_id} failed{where}: {error}; the audit log says more"
+            more = "the audit log says more" if report.turn_id is not None else "start a new job"
+            return f"job {report.job_id} failed{where}: {error}; {more}"
     return None

@@ -8,12 +8,12 @@ from cruft_sched.cli import human, reports
 from cruft_sched.cli.app import complain
 from cruft_sched.cli.output import show
 from cruft_sched.clock import SystemClock
+from cruft_sched.errors import CruftError, InternalError
 from cruft_sched.ops.sweep import Sweep, SweepOptions
 
 if TYPE_CHECKING:
     import click
 
-    from cruft_sched.errors import CruftError
     from cruft_sched.ops.reports import Report
     from cruft_sched.stores.file import FileStore
 
@@ -37,7 +37,12 @@ def run_sweep(
             complain(ctx.command_path, fault)
 
     def on_fault(job_id: str, fault: CruftError) -> None:
-        complain(ctx.command_path, str(fault) if job_id in str(fault) else f"job {job_id}: {fault}")
+        said = str(fault)
+        if isinstance(fault, InternalError) and isinstance(fault.__cause__, Exception):
+            from cruft_sched.cli.bug import report
+
+            said = report(fault.__cause__)
+        complain(ctx.command_path, said if job_id in said else f"job {job_id}: {said}")
 
     options = SweepOptions(workers=workers, max_jobs=max_jobs, drain=drain, for_ms=for_ms)
     answer = Sweep(store, SystemClock(), options, on_report, on_fault).run()

@@ -17,7 +17,7 @@ TYPES: dict[str, Callable[[Any], bool]] = {
     "boolean": lambda value: isinstance(value, bool),
     "null": lambda value: value is None,
     "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
-    "integer": lambda value: TYPES["number"](value) and value == int(value),
+    "integer": lambda value: TYPES["number"](value) and (isinstance(value, int) or value.is_integer()),
 }
 
 _MAX_DEPTH = 20

@@ -5,17 +5,15 @@ Strict: an unknown field, a key given twice, a wrong type are all reported at on
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Annotated, Any, Literal, NoReturn, get_type_hints
 
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.errors import DataError
 
 MAX_POLICY_BYTES = 1 << 20
-MAX_DEPTH = 100
-"""How deep the JSON that people write may be nested."""
 RESERVED_CONTEXT_KEY = "scheduler_resume"
 """The key of the context that only the engine sets: an agent branches on it."""
 
@@ -120,6 +118,9 @@ def parse_json(data: bytes, max_bytes: int) -> Any:
     """Parse JSON that a person wrote, by RFC 8259 to the letter: UTF-8, no NaN. Raises DataError."""
     if len(data) > max_bytes:
         raise DataError(f"it is {len(data)} bytes long, and {max_bytes} are allowed", "shorten it")
+    if too_deep(data):
+        raise DataError(f"it is nested more than {MAX_DEPTH} deep", "flatten it")
+
     import json  # here, since a tick never parses a policy that was not checked before
 
     try:
@@ -127,22 +128,7 @@ def parse_json(data: bytes, max_bytes: int) -> Any:
         tree = json.loads(data, object_pairs_hook=_Object, parse_constant=_no_constant)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise DataError(f"it is not JSON ({error})", "correct it and try again") from None
-    if _deeper_than(tree, MAX_DEPTH):
-        raise DataError(f"it is nested more than {MAX_DEPTH} deep", "flatten it")
     return tree
-
-
-def _deeper_than(value: object, levels: int) -> bool:
-    layer = [value]
-    for _ in range(levels):
-        layer = [inner for item in layer for inner in _inside(item)]
-    return bool(layer)
-
-
-def _inside(value: object) -> Collection[object]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def duplicate_keys(value: object, path: str) -> list[str]:

@@ -64,7 +64,7 @@ def go_on(held: HeldJob, manifest: Manifest, clock: Clock, stop: Stop, command: 
     if over is not None:
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
     with AuditLog(bound.audit_path) as log:  # before any tool runs: an outcome that cannot be kept is not produced
-        manifest = _settle(held, manifest, bound, clock)
+        manifest = _settle(held, manifest, bound, clock, stop)
         if manifest.terminal or held.cancel_request(manifest) is not None:
             return moved(_end_early(held, manifest, clock.now_ms()), command)
         return _run_turn(held, manifest, bound, log, clock, stop, command)
@@ -101,7 +101,7 @@ def _over(manifest: Manifest, budgets: Budgets, now: int) -> BudgetError | None:
     return None
 
 
-def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock) -> Manifest:
+def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop: Stop) -> Manifest:
     """The job with its await settled, not committed yet. One that was settled before keeps its outcome."""
     if not manifest.awaits or manifest.awaits[0].done is not None:
         return manifest
@@ -111,7 +111,7 @@ def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock) -> Ma
         case TimerAwait():
             return advance(manifest, Settled(name="fired", wait=awaits.fired(wait, now)), now)
         case ToolAwait():
-            return settle_tool(held, manifest, wait, bound.policy, clock)
+            return settle_tool(held, manifest, wait, bound.policy, clock, stop)
         case InputAwait(payload=payload) if payload.on_timeout == "fail":
             error = InputTimeoutError(deadline_ms=payload.deadline_ms or now)
             return advance(manifest, Failed(error=error), now)

@@ -11,6 +11,7 @@ from cruft_sched.core.lifecycle import Settled, advance
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import Policy
 from cruft_sched.errors import RefusedError
+from cruft_sched.ops.stopping import Stop
 from cruft_sched.stores.file import HeldJob
 from cruft_sched.tools import registry
 from cruft_sched.tools.registry import Call, Tool
@@ -18,8 +19,11 @@ from cruft_sched.tools.registry import Call, Tool
 _MAYBE = "the driver died in this call: it may or may not have had its effect, and was not repeated"
 
 
-def settle_tool(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, clock: Clock) -> Manifest:
-    """The job with the outcome of its tool call, to be committed with the turn that receives it.
+def settle_tool(
+    held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, clock: Clock, stop: Stop
+) -> Manifest:
+    """The job with the outcome of its tool call, to be committed with the turn that receives it; without it, where the
+    job was cancelled in the call. Raises KeyboardInterrupt where the driver was told to end in it.
 
     Raises RefusedError where the tool is not granted or not durable: then nothing is called, and nothing written.
     """
@@ -32,8 +36,12 @@ def settle_tool(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Poli
             started = awaits.tool_started(wait, clock.now_ms())
             manifest = held.commit(advance(manifest, Settled(name="tool_started", wait=started), clock.now_ms()))
         outcome = registry.perform(
-            name, tool, _call(held, manifest, wait, policy), policy.budgets.max_tool_result_bytes
+            name, tool, _call(held, manifest, wait, policy, stop), policy.budgets.max_tool_result_bytes
         )
+        if stop():
+            raise KeyboardInterrupt("the driver was told to end")
+        if held.cancel_request(manifest) is not None:
+            return manifest  # the call was cut short, and what it would have given is not wanted
     done = awaits.tool_done(wait, outcome, clock.now_ms())
     return advance(manifest, Settled(name="tool_done", wait=done), clock.now_ms())
 
@@ -48,11 +56,11 @@ def _granted(name: str, policy: Policy, job_id: str) -> Tool:
     return tool
 
 
-def _call(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy) -> Call:
+def _call(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, stop: Stop) -> Call:
     return Call(
         args=msgspec.json.decode(wait.payload.args),
         timeout_ms=wait.payload.options.timeout_ms,
         timeout_limit_ms=policy.budgets.tool_timeout_ms,
         idempotency_key=wait.payload.idempotency_key,
-        stop=lambda: held.cancel_request(manifest) is not None,
+        stop=lambda: stop() or held.cancel_request(manifest) is not None,
     )

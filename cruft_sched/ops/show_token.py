@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from cruft_sched.core.answers import answer_fault
 from cruft_sched.core.awaits import InputAwait
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.errors import WrongStatusError
@@ -46,7 +47,9 @@ def pending_token(store: FileStore, manifest: Manifest) -> TokenReport | None:
     if not isinstance(wait, InputAwait) or wait.done is not None:
         return None
     token = token_of(wait, manifest.uid, store.store_key())
-    answer = msgspec.json.encode(_sample(msgspec.json.decode(wait.payload.schema))).decode()
+    schema = msgspec.json.decode(wait.payload.schema)
+    sample = _sample(schema)
+    answer = "JSON" if answer_fault(sample, schema) else msgspec.json.encode(sample).decode()
     words = ["cruft", "agent", "schedule", "input", manifest.job_id, "--store", store.root, "--token", token, "--json"]
     return TokenReport(
         job_id=manifest.job_id,

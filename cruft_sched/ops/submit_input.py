@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,9 +11,9 @@ from msgspec import Raw
 from cruft_sched.clock import Clock
 from cruft_sched.core import awaits
 from cruft_sched.core.answers import answer_fault
-from cruft_sched.core.awaits import Done, InputAwait
+from cruft_sched.core.awaits import InputAwait
 from cruft_sched.core.lifecycle import Settled, advance
-from cruft_sched.core.manifest import Manifest
+from cruft_sched.core.manifest import Manifest, TimelineEntry
 from cruft_sched.core.policy import duplicate_keys, parse_json
 from cruft_sched.core.sealing import digest
 from cruft_sched.errors import BusyError, DataError, RefusedError, WrongStatusError
@@ -23,6 +24,7 @@ from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore, HeldJob
 
 MAX_ANSWER_BYTES = 1 << 20
+_LOOKS, _LOOK_S = 50, 0.02
 
 
 def submit_input(
@@ -47,9 +49,21 @@ def submit_input(
     try:
         with store.hold(job_id) as held:
             return _answer_held(held, token, answer, clock, by, defer, stop)
-    except BusyError as busy:
-        winner = _answer_of(store.load(job_id))
-        raise busy if winner is None else _too_late(job_id, winner) from None
+    except BusyError:
+        raise _winner(store, job_id) or WrongStatusError(
+            f"job {job_id} is being advanced", "see what it waits for when that is done"
+        ) from None
+
+
+def _winner(store: FileStore, job_id: str) -> WrongStatusError | None:
+    """Who was faster. Whoever holds the job may not have committed the answer yet, so give it a moment."""
+    for _ in range(_LOOKS):
+        manifest = store.load(job_id)
+        if not any(isinstance(wait, InputAwait) and wait.done is None for wait in manifest.awaits):
+            given = _answer_of(manifest)
+            return _too_late(job_id, given) if given is not None else None
+        time.sleep(_LOOK_S)
+    return None
 
 
 def _answer_held(
@@ -73,30 +87,33 @@ def _answer_held(
 
 def _pending(manifest: Manifest, now: int) -> InputAwait:
     """The input that the job waits for. Raises WrongStatusError where there is none, or none any more."""
-    winner = _answer_of(manifest)
-    if winner is not None:
-        raise _too_late(manifest.job_id, winner)
-    wait = manifest.awaits[0] if manifest.status == "awaiting_input" else None
-    if not isinstance(wait, InputAwait):
-        raise WrongStatusError(
-            f"job {manifest.job_id} is {manifest.status}, and waits for no answer", "see `cruft agent schedule status`"
-        )
-    if wait.payload.deadline_ms is not None and wait.payload.deadline_ms <= now:
-        raise WrongStatusError(
-            f"the input of job {manifest.job_id} ended at {_when(wait.payload.deadline_ms)}", "the next tick goes on"
-        )
-    return wait
-
-
-def _answer_of(manifest: Manifest) -> Done | None:
-    """The answer that was given already to the input of the job."""
     wait = manifest.awaits[0] if manifest.awaits else None
-    return wait.done if isinstance(wait, InputAwait) else None
+    if isinstance(wait, InputAwait) and wait.done is None:
+        limit = wait.payload.deadline_ms
+        if limit is None or now < limit:
+            return wait
+        raise WrongStatusError(f"the input of job {manifest.job_id} ended at {_when(limit)}", "the next tick goes on")
+    if isinstance(wait, InputAwait) and wait.done is not None and wait.done.error is not None:
+        ended = _when(wait.done.at_ms)
+        raise WrongStatusError(f"the input of job {manifest.job_id} ended at {ended}", "its next turn was told so")
+    given = _answer_of(manifest)
+    if given is not None:
+        raise _too_late(manifest.job_id, given)
+    raise WrongStatusError(
+        f"job {manifest.job_id} is {manifest.status}, and waits for no answer", "nothing was changed"
+    )
 
 
-def _too_late(job_id: str, winner: Done) -> WrongStatusError:
+def _answer_of(manifest: Manifest) -> TimelineEntry | None:
+    """The last answer that the job was given."""
+    return next((entry for entry in reversed(manifest.timeline) if entry.event == "answered"), None)
+
+
+def _too_late(job_id: str, winner: TimelineEntry) -> WrongStatusError:
     by = f" by {winner.by}" if winner.by else ""
-    return WrongStatusError(f"job {job_id} was answered at {_when(winner.at_ms)}{by}", "its next turn has that answer")
+    return WrongStatusError(
+        f"job {job_id} was answered at {_when(winner.at_ms)}{by}, and waits for no answer", "nothing was changed"
+    )
 
 
 def _when(at_ms: int) -> str:

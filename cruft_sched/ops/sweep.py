@@ -16,6 +16,7 @@ from cruft_sched.errors import (
     BusyError,
     CruftError,
     DataError,
+    InternalError,
     RefusedError,
     UnavailableError,
     UnknownJobError,
@@ -76,7 +77,10 @@ class Sweep:
         self._stop = threading.Event()
         self._kept: set[str] = set()
         self._next_ms: int | None = None
-        self._moved = self._failed = self._blocked = self._busy = 0
+        self._busy: set[str] = set()
+        self._moved = self._failed = self._blocked = 0
+        self._slots = options.max_jobs
+        self._slot_lock = threading.Lock()
 
     def run(self) -> SweepReport:
         """Sweep. Raises what breaks the store as a whole; KeyboardInterrupt, with the turns in flight given back."""
@@ -87,11 +91,11 @@ class Sweep:
             due, before = self._due(), (self._moved, len(self._kept))
             if due:
                 self._tick_all(due, until)
-                if before == (self._moved, len(self._kept)):
-                    self._stop.wait(_POLL_S / 10)  # the clock was set back since the look: do not spin
             if not self._options.drain or self._spent():
                 break
             if not due and not self._wait_for_next(until):
+                break
+            if due and before == (self._moved, len(self._kept)) and not self._wait_for_others(until):
                 break
             if until is not None and time.monotonic() >= until:
                 break
@@ -100,7 +104,7 @@ class Sweep:
             moved=self._moved,
             failed=self._failed,
             blocked=self._blocked,
-            busy=self._busy,
+            busy=len(self._busy),
             duration_ms=int((time.monotonic() - began) * 1000),
         )
 
@@ -123,8 +127,7 @@ class Sweep:
                     due.append((since, job_id))
                 case Sleeping(deadline_ms=at) | Unanswered(deadline_ms=int(at)):
                     self._next_ms = at if self._next_ms is None else min(at, self._next_ms)
-        ordered = [job_id for _, job_id in sorted(due)]
-        return ordered if self._options.max_jobs is None else ordered[: self._options.max_jobs - self._moved]
+        return [job_id for _, job_id in sorted(due)]
 
     def _look(self, job_id: str) -> Manifest | None:
         try:
@@ -150,27 +153,50 @@ class Sweep:
 
     def _tick(self, job_id: str, until: float | None) -> Report | None:
         """One tick, unless the time is over: what has begun is finished, nothing new is begun."""
-        if self._stop.is_set() or (until is not None and time.monotonic() >= until):
+        if self._stop.is_set() or (until is not None and time.monotonic() >= until) or not self._take_slot():
             return None
-        return tick(self._store, job_id, self._clock, stop=self._stop.is_set)
+        report: Report | None = None
+        try:
+            report = tick(self._store, job_id, self._clock, stop=self._stop.is_set)
+        finally:
+            if report is None or isinstance(report, NotReady):
+                self._give_slot()  # it did not move: another one may
+        return report
+
+    def _take_slot(self) -> bool:
+        """One of the turns that `max_jobs` allows. False where all are taken."""
+        with self._slot_lock:
+            if self._slots is None:
+                return True
+            self._slots -= 1
+            if self._slots < 0:
+                self._slots = 0
+                return False
+            return True
+
+    def _give_slot(self) -> None:
+        with self._slot_lock:
+            self._slots = None if self._slots is None else self._slots + 1
 
     def _take(self, job_id: str, done: Future[Report | None]) -> None:
         try:
             report = done.result()
-        except (BusyError, WrongStatusError, UnknownJobError):
-            self._busy += 1  # another process has it, or had it since the look
-            self._kept.add(job_id)
+        except UnknownJobError:
+            pass  # deleted since the look
+        except (BusyError, WrongStatusError):
+            self._busy.add(job_id)  # another process has it, or had it since the look
         except CruftError as fault:
             self._keep(job_id, fault)
+        except Exception as bug:  # one job's, and no reason to let the others wait
+            self._keep(job_id, InternalError(bug))
         else:
-            self._count(job_id, report)
+            self._count(report)
 
-    def _count(self, job_id: str, report: Report | None) -> None:
+    def _count(self, report: Report | None) -> None:
         if report is None or isinstance(report, NotReady):
             return
         self._moved += 1
         self._failed += isinstance(report, OverBudget) or report.error is not None
-        self._store.clear_blocked(job_id)
         self._on_report(report)
 
     def _keep(self, job_id: str, fault: CruftError) -> None:
@@ -179,6 +205,13 @@ class Sweep:
         self._blocked += 1
         if not isinstance(fault, LASTING) or self._store.note_blocked(job_id, str(fault)):
             self._on_fault(job_id, fault)
+
+    def _wait_for_others(self, until: float | None) -> bool:
+        """What is due is in other hands (or the clock was set back). Look again, if the sweep has an end."""
+        if until is None:
+            return False
+        self._stop.wait(_POLL_S / 10)
+        return True
 
     def _wait_for_next(self, until: float | None) -> bool:
         """Wait for the next timer, if it falls within the sweep. False: there is nothing left to wait for."""

@@ -37,7 +37,7 @@ def check_ready(manifest: Manifest, now_ms: int) -> NotReady | None:
         case Unanswered():
             raise WrongStatusError(
                 f"job {manifest.job_id} is awaiting_input: a person must answer",
-                "answer with `cruft agent schedule input`",
+                f"`cruft agent schedule token {manifest.job_id}` shows what is asked, and the command that answers",
             )
         case Over():
             raise WrongStatusError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 
 import msgspec
@@ -101,7 +101,7 @@ class FileStore:
         except StorageError as error:
             cause = error.__cause__
             if isinstance(cause, FileNotFoundError | NotADirectoryError):
-                raise self._unknown(job_id) from None
+                raise self.unknown(job_id) from None
             if isinstance(cause, OSError) and cause.errno == errno.ELOOP:
                 raise DataError(f"the manifest of job {job_id} is a link", "put the file itself there") from None
             raise
@@ -129,12 +129,14 @@ class FileStore:
         """The job under its lock, for the length of a `with` block. Raises BusyError, UnknownJobError."""
         folder = self.folder(job_id)
         if not os.path.lexists(self.manifest_path(job_id)):
-            raise self._unknown(job_id)
+            raise self.unknown(job_id)
         with ExitStack() as stack:
             with _disk(f"lock job {job_id}"):
                 path = os.path.join(folder, "lock")
-                stack.enter_context(locks.hold(path, f"job {job_id} is being advanced", wait_s))
-            yield HeldJob(self, job_id)
+                if not os.path.isdir(folder):
+                    raise self.unknown(job_id)  # deleted since the look
+                in_place = stack.enter_context(locks.hold(path, f"job {job_id} is being advanced", wait_s))
+            yield HeldJob(self, job_id, in_place)
 
     def put_object(self, data: bytes) -> str:
         """Keep bytes by their hash, which is returned. Bytes that are there already are not written again."""
@@ -165,7 +167,8 @@ class FileStore:
     def _object_path(self, name: str) -> str:
         return os.path.join(self.root, "objects", name.removeprefix("blake3:"))
 
-    def _unknown(self, job_id: str) -> UnknownJobError:
+    def unknown(self, job_id: str) -> UnknownJobError:
+        """What to raise where there is no such job, or none any more."""
         return UnknownJobError(
             f"no job {job_id} in store {self.root}", f"see `cruft agent schedule list --store {self.root}`"
         )
@@ -217,9 +220,10 @@ class FileStore:
 class HeldJob:
     """A job whose lock this process holds. Only such a job can be written."""
 
-    def __init__(self, store: FileStore, job_id: str) -> None:
+    def __init__(self, store: FileStore, job_id: str, in_place: Callable[[], bool]) -> None:
         self.store = store
         self._job_id = job_id
+        self._in_place = in_place
 
     def load(self) -> Manifest:
         """The job as last committed, after what an interrupted write left was swept."""
@@ -229,11 +233,21 @@ class HeldJob:
         return manifest
 
     def commit(self, manifest: Manifest) -> Manifest:
-        """Write the job back, durably, and return it as written. Raises StorageError: the old one stands."""
+        """Write the job back, durably, and return it as written.
+
+        Raises StorageError: the old one stands, or the new one, if only the last fsync failed. Raises UnknownJobError
+        where the job was deleted meanwhile, and maybe started again: the new one is not ours to write.
+        """
+        if not self._in_place():
+            raise self.store.unknown(self._job_id)
         written = with_fields(manifest, revision=manifest.revision + 1)
         data = self.store.store_key().seal(manifests.encode(written))
         with _disk(f"write the manifest of job {self._job_id}"):
-            atomic.replace(self.store.manifest_path(self._job_id), data)
+            try:
+                atomic.replace(self.store.manifest_path(self._job_id), data)
+            except FileNotFoundError:
+                raise self.store.unknown(self._job_id) from None
+        self.store.clear_blocked(self._job_id)
         return written
 
     def cancel_request(self, manifest: Manifest) -> CancelRequest | None:

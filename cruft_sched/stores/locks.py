@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from cruft_sched.errors import BusyError, StorageError
 from cruft_sched.stores import disk
@@ -14,8 +15,9 @@ _POLL_S = 0.01
 
 
 @contextmanager
-def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock on the file `path`, made if it is missing, for the length of a `with` block.
+def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[Callable[[], bool]]:
+    """Hold the lock on the file `path`, made if it is missing, for the length of a `with` block. What the block gets
+    tells whether the file is still the one in place: without it, the lock protects nothing.
 
     Raises BusyError, whose sentence is `busy`, where another process still holds it after `wait_s` seconds;
     OSError where the file cannot be opened.
@@ -26,10 +28,10 @@ def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[None]:
         try:
             if not _take(fd):
                 if time.monotonic() >= give_up:
-                    raise BusyError(busy, "try again when it is done, or wait for it with --wait")
+                    raise BusyError(busy, "try again when it is done")
                 time.sleep(_POLL_S)
             elif _in_place(fd, path):
-                yield
+                yield partial(_in_place, fd, path)
                 return
         finally:
             os.close(fd)

@@ -56,10 +56,16 @@
     return setPrototypeOf(fields, null);
   }
 
+  // Not recursive: a tool's result may be nested deeper than the engine's stack.
   function deepFreeze(value) {
-    if (value === null || typeof value !== 'object') return value;
-    for (const name of ownKeys(value)) deepFreeze(value[name]);
-    return freeze(value);
+    const todo = [value];
+    while (todo.length > 0) {
+      const holder = todo.pop();
+      if (holder === null || typeof holder !== 'object') continue;
+      for (const name of ownKeys(holder)) todo.push(holder[name]);
+      freeze(holder);
+    }
+    return value;
   }
 
   function describe(error) {

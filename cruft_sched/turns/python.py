@@ -1,8 +1,9 @@
 """The Python runtime of a turn: CPython itself, a fresh `__main__`, and the agent's globals.
 
 The rules are those of prelude.js, in Python's terms. TypeError: a value of the wrong type, a time out of range, an
-option that is not known. ValueError: what JSON cannot hold (NaN, a circle, half a surrogate pair), and what is over a
-budget. RuntimeError: a call after `close`. What is hidden from the agent here is hidden for tidiness: it is no fence.
+option that is not known. ValueError: what JSON cannot hold (NaN, a circle, half a surrogate pair), an integer of more
+than 4300 digits (the driver reads no longer one), and what is over a budget. RuntimeError: a call after `close`. What
+is hidden from the agent here is hidden for tidiness: it is no fence.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ def prepare(
     host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int]
 ) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
-    sys.set_int_max_str_digits(0)  # JSON's integers are of any size, and time is bounded by the wall
     _one_thread_at_a_time(host)
     _withdraw()
     closing = _Closing()

@@ -33,36 +33,43 @@ _Tracker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, _Value, _Value, ctypes.c_bool
 
 def watch(engine: _quickjs.Context) -> Callable[[], str | None]:
     """Watch an engine. What is returned tells the reason of a rejection that nobody has handled so far, or None."""
-    unhandled: dict[int, str] = {}
     try:
-        library = ctypes.PyDLL(_quickjs.__file__)
+        library = ctypes.CDLL(_quickjs.__file__)  # it lets go of the interpreter: a reason's toString may call the host
         runtime = _runtime_of(engine, library)
-        track, read = library.JS_SetHostPromiseRejectionTracker, library.JS_ToCStringLen2
-        take, free = library.JS_GetException, library.JS_FreeValue
+        track, dup = library.JS_SetHostPromiseRejectionTracker, library.JS_DupValue
+        read, free = library.JS_ToCStringLen2, library.JS_FreeValue
     except (AttributeError, OSError, TypeError):
         return lambda: None
     if runtime is None:
         return lambda: None
     read.restype, read.argtypes = ctypes.c_char_p, [ctypes.c_void_p, ctypes.c_void_p, _Value, ctypes.c_bool]
-    take.restype, take.argtypes = _Value, [ctypes.c_void_p]
+    dup.restype, dup.argtypes = _Value, [ctypes.c_void_p, _Value]
     free.restype, free.argtypes = None, [ctypes.c_void_p, _Value]
+    unhandled: dict[int, tuple[int, _Value]] = {}
 
     def told(context: int, promise: _Value, reason: _Value, handled: bool, _opaque: int) -> None:
-        if handled:
-            unhandled.pop(promise.payload, None)
-            return
-        text = read(context, None, reason, False)
-        if text is None:  # its toString threw: that exception is not the agent's to see
-            free(context, take(context))
-        unhandled[promise.payload] = "an error that cannot be shown" if text is None else text.decode(errors="replace")
+        # No code of the agent runs in here: the reason is kept, and read when there is nothing else left to run.
+        old = unhandled.pop(promise.payload, None)
+        if old is not None:
+            free(*old)
+        if not handled:
+            unhandled[promise.payload] = (context, dup(context, reason))
 
     tracker = _Tracker(told)
     track.restype, track.argtypes = None, [ctypes.c_void_p, _Tracker, ctypes.c_void_p]
     track(runtime, tracker, None)
-    return lambda _kept=tracker: next(iter(unhandled.values()), None)  # type: ignore[misc]  # keeps the callback alive
+
+    def reason() -> str | None:
+        _kept = tracker  # as long as it can be asked, it must not be freed
+        for context, value in list(unhandled.values()):
+            text = read(context, None, value, False)
+            return "an error that cannot be shown" if text is None else str(text, errors="replace")
+        return None
+
+    return reason
 
 
-def _runtime_of(engine: _quickjs.Context, library: ctypes.PyDLL) -> int | None:
+def _runtime_of(engine: _quickjs.Context, library: ctypes.CDLL) -> int | None:
     """The engine's runtime, if it can be told for sure."""
     words = (ctypes.c_void_p * (_HEAD_WORDS + 2)).from_address(id(engine))
     _count, kind, runtime, context = words

@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from cruft_sched.core import outcomes
 from cruft_sched.core.answers import schema_fault
+from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.core.outcomes import (
     NULL,
     AgentError,
@@ -25,7 +26,10 @@ from cruft_sched.core.outcomes import (
 from cruft_sched.core.policy import Budgets
 from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol
-from cruft_sched.turns.wire import EMPTY_STATE_BYTES, NOT_READY, entry_bytes
+from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
+
+_ENVELOPE_DEPTH = 2
+"""What a message adds to the depth of the value it carries: itself, and a request."""
 
 Sink = Callable[[str, Mapping[str, Any]], None]
 """Takes a line for the audit log: its kind and its fields."""
@@ -56,11 +60,16 @@ class TurnSession:
     @property
     def max_line_bytes(self) -> int:
         """A longer line is no message that these budgets allow."""
-        largest = max(self._budgets.max_event_bytes, self._budgets.max_state_bytes, protocol.MAX_RESULT_BYTES)
+        budgets = self._budgets
+        in_a_wait = 2 * budgets.max_tool_arg_bytes  # an input's payload, and its schema
+        largest = max(budgets.max_event_bytes, budgets.max_state_bytes, protocol.MAX_RESULT_BYTES, in_a_wait)
         return largest + protocol.MAX_ENVELOPE_BYTES
 
     def on_line(self, line: bytes) -> None:
         """Take one line, newline left out. Raises TurnFailedError where it may not be."""
+        if too_deep(line, MAX_DEPTH + _ENVELOPE_DEPTH):
+            what = f"the agent gave a value that is nested more than {MAX_DEPTH} deep"
+            raise TurnFailedError(RequestError(message=what))
         try:
             message = protocol.decode(line)
         except ValueError as error:
@@ -88,8 +97,8 @@ class TurnSession:
         if self.ending is not None and exit_code == 0:
             self._note_state()
             return self.ending
-        if not self.ready and exit_code == NOT_READY:
-            raise _unready(b"it said nothing")
+        if not self.ready:
+            raise _unready(f"it said nothing, and exited with {exit_code}".encode())
         what = f"was killed by signal {exit_code - 128}" if exit_code > 128 else f"exited with code {exit_code}"
         if self.ending is None and exit_code == 0:
             what = "ended without a last message"
@@ -145,10 +154,13 @@ class TurnSession:
         match request:
             case CallTool():
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.args)))
+                _readable(request.args, "scheduler.callTool: the arguments")
             case Ask():
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.payload)))
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.schema)))
-                if request.schema != NULL and (fault := schema_fault(msgspec.json.decode(request.schema))):
+                _readable(request.payload, "scheduler.waitForInput: the payload")
+                fault = schema_fault(_readable(request.schema, "scheduler.waitForInput: options.schema"))
+                if request.schema != NULL and fault is not None:
                     what = f"scheduler.waitForInput: options.schema is refused: {fault}"
                     raise TurnFailedError(RequestError(message=what))
 
@@ -157,10 +169,18 @@ class TurnSession:
             raise TurnFailedError(BudgetError(budget=budget, limit=limit, attempted=attempted))
 
 
+def _readable(value: Raw, what: str) -> Any:
+    """A value that is kept, read once to see that it can be: a number may be too large for any reader."""
+    try:
+        return msgspec.json.decode(value)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise TurnFailedError(RequestError(message=f"{what} cannot be read ({error})")) from None
+
+
 def _unready(line: bytes) -> UnavailableError:
     """What the child said instead of `ready`: no agent code has run, and nothing is the agent's fault."""
     said = line.decode(errors="replace")[:500]
-    return UnavailableError(f"the turn's process could not start (exit {NOT_READY}): {said}", "mend the installation")
+    return UnavailableError(f"the turn's process could not start: {said}", "mend the installation")
 
 
 def _size(key: str, value: Raw) -> int:

@@ -92,7 +92,12 @@ def test_a_copy_of_the_context_is_the_agents_own() -> None:
 
 
 def test_threads_delay_nothing() -> None:
-    ran = run("import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nclose('over')")
+    ran = run(
+        "import threading, time\n"
+        "try: threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "except RuntimeError: pass  # not as root: no thread can be started at all\n"
+        "close('over')"
+    )
     assert ran.value == "over"
 
 

@@ -37,7 +37,7 @@ def timeline(answer: Replay) -> RenderableType:
     columns = [Column(name, no_wrap=True) for name in ("after", "event", "status", "turn")]
     columns.append(Column("more", overflow="fold"))
     began = answer.timeline[0].at_ms if answer.timeline else 0
-    title = f"job {answer.job_id}: {answer.status}, {answer.budget_ledger.turns} turns, since {human.instant(began)}"
+    title = f"job {answer.job_id}: {answer.status}, {answer.budget_ledger.turns} turn(s), since {human.instant(began)}"
     table = Table(*columns, box=None, pad_edge=False, title=Text(title), title_justify="left")
     if answer.timeline_dropped:
         table.add_row("…", Text(f"{answer.timeline_dropped} older entries"))
