@@ -7,7 +7,7 @@ import re
 MAX_DEPTH = 100
 """The deepest JSON that is taken, from people and from agents alike."""
 
-_STRING = re.compile(rb'"[^"\\\\]*(?:\\\\.[^"\\\\]*)*"', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 

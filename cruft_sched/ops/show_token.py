@@ -71,8 +71,10 @@ def _sample(schema: Any) -> Any:
             return schema[keyword]
     if schema.get("enum"):
         return schema["enum"][0]
-    if "properties" in schema:
-        return {name: _sample(inner) for name, inner in schema["properties"].items() if isinstance(inner, dict)}
     kind = schema.get("type", "object")
-    empty = {"string": "", "boolean": True, "null": None, "array": [], "object": {}}
+    if kind == "object":
+        properties = schema.get("properties", {})
+        names = dict.fromkeys((*properties, *schema.get("required", ())))
+        return {name: _sample(inner) if isinstance(inner := properties.get(name), dict) else True for name in names}
+    empty = {"string": "", "boolean": True, "null": None, "array": []}
     return empty.get(kind if isinstance(kind, str) else kind[0], schema.get("minimum", 0))

@@ -28,8 +28,7 @@ from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
 
-_ENVELOPE_DEPTH = 2
-"""What a message adds to the depth of the value it carries: itself, and a request."""
+_SUSPEND = b'{"type":"suspend"'
 
 Sink = Callable[[str, Mapping[str, Any]], None]
 """Takes a line for the audit log: its kind and its fields."""
@@ -67,7 +66,8 @@ class TurnSession:
 
     def on_line(self, line: bytes) -> None:
         """Take one line, newline left out. Raises TurnFailedError where it may not be."""
-        if too_deep(line, MAX_DEPTH + _ENVELOPE_DEPTH):
+        envelope = 2 if line.startswith(_SUSPEND) else 1  # the message itself, and a request within it
+        if too_deep(line, MAX_DEPTH + envelope):
             what = f"the agent gave a value that is nested more than {MAX_DEPTH} deep"
             raise TurnFailedError(RequestError(message=what))
         try:

@@ -46,11 +46,30 @@ def test_the_command_that_is_shown_works_when_it_is_pasted(asking: Project) -> N
     assert asking.events() == [{"kind": "answered", "by": None, "result": {"approved": True}}]
 
 
+def test_ctrl_c_in_a_sweep_does_not_wait_for_a_tool(tmp_path: Path) -> None:
+    project = Project(tmp_path, 'scheduler.callTool("slow", {delay_ms: 20000}, {timeout_ms: 25000})', tools=["slow"])
+    project.start()
+    schedule("tick", "job", "--store", project.root)
+    process = begin("tick", "--due", "--store", project.root)
+    descriptors = Path(f"/proc/{process.pid}/fd")
+    while not any(os.path.realpath(fd).endswith("audit.jsonl") for fd in descriptors.iterdir()):
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(2)
+    out, _ = process.communicate(timeout=10)
+    assert (process.returncode, out) == (130, b"")
+    job = project.store.load("job")
+    assert (job.status, job.awaits[0].settlement) == ("awaiting_tool", None)
+
+
 def test_show_token_shows_it_after_the_commit(tmp_path: Path) -> None:
     project = Project(tmp_path, ASK)
     project.start()
     ticked = schedule("tick", "job", "--store", project.root, "--show-token").json
     assert ticked["token"] == token_of(project)
+    project.start("other")
+    seen = at_terminal("agent", "schedule", "tick", "other", "--store", project.root, "--show-token").decode()
+    assert schedule("token", "other", "--store", project.root).json["token"] in seen
 
 
 @pytest.mark.parametrize("which", ["token", "json"])

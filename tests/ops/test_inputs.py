@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 
 import pytest
 
+from cruft_sched.core import awaits
+from cruft_sched.core.awaits import InputAwait
+from cruft_sched.core.lifecycle import Settled, TurnStarted, advance
 from cruft_sched.errors import (
-    BusyError,
     CruftError,
     DataError,
     RefusedError,
@@ -162,7 +165,7 @@ def test_an_interrupted_turn_counts_against_the_budget(tmp_path: Path) -> None:
 def test_two_answers_at_once(tmp_path: Path) -> None:
     project = asking(tmp_path)
     token = show_token(project.store, "job").token
-    with project.store.hold("job"), pytest.raises(BusyError):
+    with project.store.hold("job"), pytest.raises(WrongStatusError, match="is being advanced"):
         answer(project, token=token)
     answer(project, token=token, by="ann", defer=True)
     with project.store.hold("job"), pytest.raises(WrongStatusError, match=r"was answered at .* by ann"):
@@ -174,3 +177,41 @@ def test_by_is_a_name(tmp_path: Path, by: str) -> None:
     project = asking(tmp_path)
     with pytest.raises(UsageError, match="the name of who answers"):
         answer(project, by=by)
+
+
+def test_a_question_that_timed_out_was_not_answered(tmp_path: Path) -> None:
+    project = asking(tmp_path, '"approval", 1, {timeout_ms: 1000}')
+    token = show_token(project.store, "job").token
+    project.clock.now += 1000
+    with project.store.hold("job") as held:  # a driver that is killed in the turn after the timeout
+        job = held.load()
+        (wait,) = job.awaits
+        assert isinstance(wait, InputAwait)
+        timed_out = Settled(name="timed_out", wait=awaits.unanswered(wait, project.clock.now))
+        held.commit(advance(advance(job, timed_out, project.clock.now), TurnStarted(), project.clock.now))
+    with pytest.raises(WrongStatusError, match="ended at"):
+        answer(project, token=token)
+
+
+@pytest.mark.parametrize(
+    ("schema", "sample"),
+    [
+        ("undefined", {"approved": True}),
+        ('{type: "boolean"}', True),
+        ('{type: "object", properties: {ok: {type: "boolean"}}, required: ["ok"]}', {"ok": True}),
+        ('{enum: ["low", "high"]}', "low"),
+        ('{type: "string", default: "x"}', "x"),
+        ('{type: "string", minLength: 3}', None),
+        ('{type: "integer", maximum: -5}', None),
+        ('{required: ["approved"]}', {"approved": True}),
+        ('{default: 1, type: "string"}', None),
+    ],
+)
+def test_the_command_that_is_shown_is_one_that_works(tmp_path: Path, schema: str, sample: object) -> None:
+    project = asking(tmp_path, f'"approval", 1, {{schema: {schema}}}')
+    shown = shlex.split(show_token(project.store, "job").command)[-1]
+    if sample is None:
+        assert shown == "JSON"  # a place to fill in: no answer could be thought of
+    else:
+        assert json.loads(shown) == sample
+        assert getattr(answer(project, shown), "status", None) == "completed"

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cruft_sched.core.lifecycle import TurnStarted, advance
-from cruft_sched.errors import CruftError, SealError
+from cruft_sched.errors import CruftError, InternalError, SealError
+from cruft_sched.ops import sweep as sweep_module
+from cruft_sched.ops.cancel import cancel
 from cruft_sched.ops.reports import Moved, OverBudget, Report
 from cruft_sched.ops.show_token import show_token
 from cruft_sched.ops.submit_input import submit_input
 from cruft_sched.ops.sweep import Sweep, SweepOptions, SweepReport
 from cruft_sched.ops.tick import tick
+from cruft_sched.stores.file import FileStore
 from tests.support import Project
 
 AGENT = """
@@ -204,3 +211,66 @@ def test_a_lost_key_breaks_the_sweep(project: Project) -> None:
     Path(project.root, "key").unlink()
     with pytest.raises(SealError):
         Swept(project)
+
+
+def test_a_bug_in_one_job_lets_the_others_go_on(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(project, "a-poison", "done")
+    begin(project, "good", "done")
+    real = tick
+
+    def poisoned(store: FileStore, job_id: str, *rest: Any, **more: Any) -> Report:
+        return real(store, job_id, *rest, **more) if job_id == "good" else 1 / 0  # type: ignore[return-value]  # the bug
+
+    monkeypatch.setattr(sweep_module, "tick", poisoned)
+    swept = Swept(project)
+    assert swept.moved == {"good": "completed"}
+    ((job_id, fault),) = swept.faults
+    assert job_id == "a-poison"
+    assert isinstance(fault, InternalError)
+    assert isinstance(fault.__cause__, ZeroDivisionError)
+
+
+def test_a_job_that_cannot_move_takes_no_place(project: Project) -> None:
+    begin(project, "aaa", "refused")
+    tick(project.store, "aaa", project.clock)
+    for name in ("b", "c"):
+        begin(project, name, "done")
+    assert Swept(project, max_jobs=1).moved == {"b": "completed"}
+    assert Swept(project, max_jobs=1).moved == {"c": "completed"}
+
+
+def test_the_note_of_a_fault_goes_with_any_move(project: Project) -> None:
+    begin(project, "job", "timer", 1)
+    kept = project.agent.read_bytes()
+    note = Path(project.store.folder("job"), "blocked")
+    for move in (tick, cancel):
+        project.agent.write_text("close(2)")
+        assert len(Swept(project).faults) == 1
+        assert note.exists()
+        project.agent.write_bytes(kept)
+        move(project.store, "job", project.clock)
+        assert not note.exists()
+        project.clock.now += 10
+
+
+def test_a_drain_looks_again_at_a_job_that_was_busy(project: Project) -> None:
+    begin(project, "job", "done")
+    with ExitStack() as stack:
+        stack.enter_context(project.store.hold("job"))
+        threading.Timer(0.05, stack.close).start()
+        swept = Swept(project, drain=True, for_ms=20_000)
+    assert swept.moved == {"job": "completed"}
+    assert swept.summary.busy == 1
+
+
+def test_a_deleted_job_is_no_fault(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    begin(project, "job", "done")
+    real = tick
+
+    def deleted(store: FileStore, job_id: str, *rest: Any, **more: Any) -> Report:
+        shutil.rmtree(store.folder(job_id))
+        return real(store, job_id, *rest, **more)
+
+    monkeypatch.setattr(sweep_module, "tick", deleted)
+    swept = Swept(project)
+    assert (swept.reports, swept.faults, swept.summary.blocked, swept.summary.busy) == ([], [], 0, 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,15 @@ from cruft_sched.core.awaits import TimerAwait
 from cruft_sched.core.lifecycle import Settled, TurnStarted, advance
 from cruft_sched.core.manifest import STATUSES, Status
 from cruft_sched.core.outcomes import AgentError
-from cruft_sched.errors import BusyError, ChangedError, DataError, StorageError, WrongStatusError
+from cruft_sched.errors import (
+    BusyError,
+    ChangedError,
+    CruftError,
+    DataError,
+    StorageError,
+    UnknownJobError,
+    WrongStatusError,
+)
 from cruft_sched.ops.reports import Moved, NotReady
 from cruft_sched.ops.tick import tick
 from tests.seam import Seam, failing
@@ -276,3 +286,26 @@ def test_a_clock_set_back_keeps_the_deadline(project: Project) -> None:
     assert early.deadline_ms == NOW + 25
     project.clock.now = NOW + 25
     assert ticked(project).status == "completed"
+
+
+def test_a_job_that_was_deleted_and_started_again_is_not_written_by_the_old_turn(tmp_path: Path) -> None:
+    project = Project(tmp_path, "emit({}); const end = Date.now() + 300; while (Date.now() < end); close('old')")
+    project.start()
+    failures: list[CruftError] = []
+
+    def ticking() -> None:
+        with pytest.raises(UnknownJobError) as error:
+            tick(project.store, "job", project.clock)
+        failures.append(error.value)
+
+    thread = threading.Thread(target=ticking)
+    thread.start()
+    while not project.events():
+        pass
+    shutil.rmtree(project.store.folder("job"))
+    project.start()
+    uid = project.store.load("job").uid
+    thread.join()
+    assert len(failures) == 1
+    job = project.store.load("job")
+    assert (job.uid, job.status, job.turn_cursor) == (uid, "created", 0)

@@ -20,6 +20,7 @@ from cruft_sched.tools import registry
 from cruft_sched.tools.registry import Call, Tool
 from tests.ops.waiting import calling, run, seen
 from tests.seam import Seam, failing
+from tests.support import Project
 
 
 def test_echo_gives_its_arguments_back(tmp_path: Path) -> None:
@@ -179,3 +180,14 @@ def test_a_result_that_is_too_large_is_an_error(tmp_path: Path) -> None:
     project = calling(tmp_path, '"echo", "x".repeat(100)', budgets={"max_tool_result_bytes": 50})
     run(project)
     assert "max_tool_result_bytes is 50" in seen(project)["error"]["message"]
+
+
+def test_large_arguments_go_through_where_the_policy_lets_them(tmp_path: Path) -> None:
+    large = {"max_tool_arg_bytes": 4 << 20, "max_tool_result_bytes": 4 << 20}
+    source = """const r = context.scheduler_resume;
+        if (!r) scheduler.callTool("echo", "x".repeat(2 << 20)); close(r.result.length)"""
+    project = Project(tmp_path, source, tools=["echo"], budgets=large)
+    project.start()
+    assert run(project).status == "awaiting_tool"
+    assert run(project).status == "completed"
+    assert bytes(project.store.load("job").result) == str(2 << 20).encode()

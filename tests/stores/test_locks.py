@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_it_waits_as_long_as_it_is_told(tmp_path: Path) -> None:
         assert process.wait(timeout=30) == 0
 
 
-def locks_waiting(path: Path, process: subprocess.Popen[bytes]) -> AbstractContextManager[None]:
+def locks_waiting(path: Path, process: subprocess.Popen[bytes]) -> AbstractContextManager[Callable[[], bool]]:
     assert process.stdin is not None
     process.stdin.close()
     return locks.hold(str(path), "busy", wait_s=30)

@@ -153,7 +153,7 @@ def test_a_forged_message_fails_the_turn(name: str) -> None:
         taken.on_line(line)
     with pytest.raises(TurnFailedError) as failure:
         taken.on_line(last)
-    assert isinstance(failure.value.error, ChildError)
+    assert isinstance(failure.value.error, RequestError if name == "deep" else ChildError)
 
 
 def test_a_suspension_outside_a_job_is_a_forgery() -> None:
@@ -187,7 +187,7 @@ def test_success_takes_a_last_message_and_exit_code_0() -> None:
 
 
 def test_a_child_that_cannot_start_is_not_the_agents_fault() -> None:
-    with pytest.raises(UnavailableError, match=r"could not start \(exit 98\): OSError: no limits") as failure:
+    with pytest.raises(UnavailableError, match=r"could not start: OSError: no limits") as failure:
         session().on_line(b"OSError: no limits")
     assert failure.value.exit_code == 69
     with pytest.raises(UnavailableError, match="it said nothing"):
@@ -206,6 +206,23 @@ def test_a_turn_that_is_told_to_stop_is_killed(monkeypatch: pytest.MonkeyPatch) 
 def test_a_message_without_its_end_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(TurnFailedError, match="in the middle of a message"):
         run("os.write(out, b'{}')", monkeypatch, [])
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        b'{"kind":"tool","tool":"echo","args":1e999}',
+        b'{"kind":"tool","tool":"echo","args":[1' + b"0" * 5000 + b"]}",
+        b'{"kind":"input","input_kind":"ok","payload":1e999}',
+        b'{"kind":"input","input_kind":"ok","payload":1,"schema":{"minimum":1e999}}',
+    ],
+)
+def test_what_nobody_can_read_again_fails_the_turn(request_: bytes) -> None:
+    taken = session()
+    taken.on_line(READY)
+    with pytest.raises(TurnFailedError, match="cannot be read") as failure:
+        taken.on_line(b'{"type":"suspend","request":' + request_ + b"}")
+    assert isinstance(failure.value.error, RequestError)
 
 
 @pytest.mark.parametrize("schema", [b'{"pattern":"x"}', b"[]", b'{"items":{"$ref":"#"}}'])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from cruft_sched.core.outcomes import Completed, SleepUntil
+from cruft_sched.core.outcomes import Completed, RequestError, SleepUntil
 from tests.turns.test_javascript import Result
 
 JS, PY = LANGUAGES = ("javascript", "python")
@@ -50,11 +50,23 @@ def test_what_a_turn_did_to_the_state_is_noted_at_its_end_as_the_sum_of_it(langu
 
 @both
 def test_a_context_may_be_deep(language: str) -> None:
-    deep = json.loads("[" * 450 + '{"x":' * 450 + "1" + "}" * 450 + "]" * 450)
+    deep = json.loads("[" * 50 + '{"x":' * 50 + "1" + "}" * 50 + "]" * 50)
     source = "close(context.deep)" if language == JS else "close(context['deep'])"
     assert Result(source, language=language, context={"deep": deep}).value == deep
     change = "context.deep[0][0] = 1" if language == JS else "context['deep'][0][0] = 1"
     assert Result(caught(language, change), language=language, context={"deep": deep}).value == "TypeError"
+
+
+@both
+def test_a_value_is_nested_a_hundred_deep_at_most(language: str) -> None:
+    grow = {JS: "let d = 1; for (let i = 0; i < %d; i++) d = [d];", PY: "d = 1\nfor i in range(%d): d = [d]\n"}[
+        language
+    ]
+    for call in ("close(d)", "emit({x: d})" if language == JS else "emit({'x': d})", "state.set('d', d)"):
+        inner = 99 if call.startswith("emit") else 100
+        assert isinstance(Result(grow % inner + call, language=language).outcome.ending, Completed)
+        over = Result(grow % (inner + 1) + call, language=language).error
+        assert over == RequestError(message="the agent gave a value that is nested more than 100 deep")
 
 
 @both
