@@ -185,7 +185,7 @@
     callTool(name, args, given) {
       const call = 'scheduler.callTool';
       const options = readOptions(call, given, ['timeout_ms']);
-      const request = { kind: 'tool', tool: text(call, name, 'the tool'), args: bounded(call, args, 'the arguments') };
+      const request = { kind: 'tool', tool: text(call, name, 'the tool'), args: bounded(call, args, 'args') };
       if (options.timeout_ms !== undefined) request.timeout_ms = milliseconds(call, options.timeout_ms, 'timeout_ms');
       suspend(call, request);
     },

@@ -140,7 +140,7 @@ def _scheduler(host: Host, closing: _Closing) -> object:
         call = "scheduler.call_tool"
         given = _options(call, options, keywords, ("timeout_ms",))
         request = {"kind": '"tool"', "tool": _name(call, name, "the tool")}
-        request["args"] = _bounded(host, args, f"{call}: the arguments")
+        request["args"] = _bounded(host, args, f"{call}: args")
         host.suspend(_object(**request, **_timeout(call, given)))
 
     def wait_for_input(kind: str, payload: object = None, options: object = None, **keywords: object) -> NoReturn:

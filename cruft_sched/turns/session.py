@@ -154,7 +154,7 @@ class TurnSession:
         match request:
             case CallTool():
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.args)))
-                _readable(request.args, "scheduler.callTool: the arguments")
+                _readable(request.args, "scheduler.callTool: args")
             case Ask():
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.payload)))
                 self._within("max_tool_arg_bytes", limit, len(bytes(request.schema)))
