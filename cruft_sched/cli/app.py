@@ -97,6 +97,9 @@ def run(arguments: Sequence[str]) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
+    except OSError as error:  # help and version, which no command prints
+        complain("cruft", f"cannot write the answer: {error.strerror or error}; nothing else was to be done")
+        return EXIT_SYSTEM
     except Exception as error:  # a bug, by definition: everything expected is a CruftError
         from cruft_sched.cli.bug import report
 

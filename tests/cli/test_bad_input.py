@@ -176,6 +176,14 @@ def test_output_that_cannot_be_written(project: Project, redirection: str, code:
     assert project.store.load("job").status == "awaiting_timer"
 
 
+@pytest.mark.parametrize("arguments", ["--help", "--version", "agent schedule --help", "demo"])
+def test_help_that_cannot_be_written(arguments: str) -> None:
+    done = subprocess.run(["/bin/sh", "-c", f"{PROGRAM} {arguments} >/dev/full"], capture_output=True, check=False)
+    assert done.returncode == 74, done.stderr
+    assert_one_line(done.stderr.decode(), "cruft")
+    assert b"bug" not in done.stderr
+
+
 def test_a_bug_is_one_line_and_a_log(project: Project, tmp_path: Path) -> None:
     project.start()
     code = (
