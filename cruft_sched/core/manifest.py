@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.awaits import Await
+from cruft_sched.core.awaits import Await, InputAwait
 from cruft_sched.core.outcomes import NULL, TurnError
 from cruft_sched.errors import DataError
 
@@ -95,6 +95,16 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     timeline: tuple[TimelineEntry, ...] = ()
     timeline_dropped: int = 0
     audit: AuditHead | None = None
+
+    @property
+    def wait(self) -> Await | None:
+        """What the job waits for, settled or not."""
+        return self.awaits[0] if self.awaits else None
+
+    @property
+    def question(self) -> InputAwait | None:
+        """The input that waits for an answer, and has no other outcome either."""
+        return self.wait if isinstance(self.wait, InputAwait) and self.wait.done is None else None
 
     @property
     def terminal(self) -> bool:

@@ -37,9 +37,9 @@ def readiness(manifest: Manifest, now_ms: int) -> Readiness:
     """Where a job stands at `now_ms`. A job that is running counts as due: its driver may have died."""
     if manifest.terminal:
         return Over()
-    if not manifest.awaits:
+    wait = manifest.wait
+    if wait is None:
         return Due(manifest.updated_ms)
-    (wait,) = manifest.awaits
     if wait.done is not None:
         return Due(wait.done.at_ms)
     match wait:

@@ -31,7 +31,7 @@ from cruft_sched.ops.bound import Bound, read_bound
 from cruft_sched.ops.project import language_of
 from cruft_sched.ops.reports import Command, Moved, Report, moved, over_budget
 from cruft_sched.ops.settle import settle_tool
-from cruft_sched.ops.stopping import Stop, stopper
+from cruft_sched.ops.stopping import TOLD_TO_END, Stop, stopper
 from cruft_sched.ops.tick import check_ready
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.stores.file import HeldJob
@@ -103,9 +103,9 @@ def _over(manifest: Manifest, budgets: Budgets, now: int) -> BudgetError | None:
 
 def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop: Stop) -> Manifest:
     """The job with its await settled, not committed yet. One that was settled before keeps its outcome."""
-    if not manifest.awaits or manifest.awaits[0].done is not None:
+    wait = manifest.wait
+    if wait is None or wait.done is not None:
         return manifest
-    (wait,) = manifest.awaits
     now = clock.now_ms()
     match wait:
         case TimerAwait():
@@ -138,7 +138,7 @@ def _run_turn(
 def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
     """Commit the outcome of a turn, unless the job was cancelled while it ran."""
     if outcome.ending == outcomes.Stopped(reason="interrupted"):
-        raise KeyboardInterrupt("the driver was told to end")
+        raise KeyboardInterrupt(TOLD_TO_END)
     if held.cancel_request(running) is not None:
         return apply_cancel(held, running, now, head)
     return held.commit(_after(held, running, outcome, head, now))
@@ -194,8 +194,8 @@ def _turn_id(running: Manifest) -> str:
 
 def _turn(running: Manifest, bound: Bound) -> Turn:
     context = running.context
-    if running.awaits:
-        context = context | {RESERVED_CONTEXT_KEY: Raw(awaits.resume(running.awaits[0]))}
+    if running.wait is not None:
+        context = context | {RESERVED_CONTEXT_KEY: Raw(awaits.resume(running.wait))}
     return Turn(
         source=bound.agent,
         context=context,

@@ -37,6 +37,7 @@ def cancel(store: FileStore, job_id: str, clock: Clock, reason: str | None = Non
     before = store.load(job_id)
     if not before.terminal:
         store.request_cancel(job_id, CancelRequest(uid=before.uid, reason=reason))
+    if not before.terminal or store.cancel_request(job_id) is not None:  # the latter: its process died just after it
         with store.hold(job_id, WAIT_S) as held:
             manifest = held.load()
             if not manifest.terminal:
@@ -44,7 +45,7 @@ def cancel(store: FileStore, job_id: str, clock: Clock, reason: str | None = Non
                 return _report(manifest, already=False)
             held.drop_cancel_request()
             if manifest.status == "cancelled":  # by the holder, for this request or another one
-                return _report(before, already=False)
+                return _report(before, already=before.terminal)
             before = manifest
     if before.status != "cancelled":
         raise WrongStatusError(

@@ -66,7 +66,7 @@ def moved(manifest: Manifest, command: Command, turn_id: str | None = None, exit
         turn_cursor=manifest.turn_cursor,
         turn_id=turn_id,
         child_exit_code=exit_code,
-        deadline_ms=deadline_ms(manifest.awaits[0]) if manifest.awaits else None,
+        deadline_ms=deadline_ms(manifest.wait) if manifest.wait is not None else None,
         error=manifest.error,
     )
 

@@ -11,7 +11,7 @@ from cruft_sched.core.lifecycle import Settled, advance
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import Policy
 from cruft_sched.errors import RefusedError
-from cruft_sched.ops.stopping import Stop
+from cruft_sched.ops.stopping import TOLD_TO_END, Stop
 from cruft_sched.stores.file import HeldJob
 from cruft_sched.tools import registry
 from cruft_sched.tools.registry import Call, Tool
@@ -22,8 +22,8 @@ _MAYBE = "the driver died in this call: it may or may not have had its effect, a
 def settle_tool(
     held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, clock: Clock, stop: Stop
 ) -> Manifest:
-    """The job with the outcome of its tool call, to be committed with the turn that receives it; without it, where the
-    job was cancelled in the call. Raises KeyboardInterrupt where the driver was told to end in it.
+    """The job with the outcome of its tool call, to be committed with the turn that receives it. Where the job was
+    cancelled in a call that has no effect, without it; where the driver was told to end in one, KeyboardInterrupt.
 
     Raises RefusedError where the tool is not granted or not durable: then nothing is called, and nothing written.
     """
@@ -38,10 +38,11 @@ def settle_tool(
         outcome = registry.perform(
             name, tool, _call(held, manifest, wait, policy, stop), policy.budgets.max_tool_result_bytes
         )
-        if stop():
-            raise KeyboardInterrupt("the driver was told to end")
-        if held.cancel_request(manifest) is not None:
-            return manifest  # the call was cut short, and what it would have given is not wanted
+        # A call that can be made again may have been cut short. The outcome of an effect is kept, whatever comes next.
+        if tool.repeatable and stop():
+            raise KeyboardInterrupt(TOLD_TO_END)
+        if tool.repeatable and held.cancel_request(manifest) is not None:
+            return manifest
     done = awaits.tool_done(wait, outcome, clock.now_ms())
     return advance(manifest, Settled(name="tool_done", wait=done), clock.now_ms())
 

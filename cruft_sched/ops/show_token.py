@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cruft_sched.core.answers import answer_fault
-from cruft_sched.core.awaits import InputAwait
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.errors import WrongStatusError
 from cruft_sched.ops.asked import token_of
@@ -43,8 +42,8 @@ def show_token(store: FileStore, job_id: str) -> TokenReport:
 
 def pending_token(store: FileStore, manifest: Manifest) -> TokenReport | None:
     """The same of a manifest at hand, or None where it waits for no answer."""
-    wait = manifest.awaits[0] if manifest.status == "awaiting_input" else None
-    if not isinstance(wait, InputAwait) or wait.done is not None:
+    wait = manifest.question
+    if wait is None:
         return None
     token = token_of(wait, manifest.uid, store.store_key())
     schema = msgspec.json.decode(wait.payload.schema)

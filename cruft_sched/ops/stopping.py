@@ -12,7 +12,10 @@ Stop = Callable[[], bool]
 """Whether the driver was told to end."""
 
 
-def NEVER() -> bool:  # noqa: N802  # a constant function
+TOLD_TO_END = "the driver was told to end"
+
+
+def never() -> bool:
     """A driver that nobody tells to end, but by a signal."""
     return False
 

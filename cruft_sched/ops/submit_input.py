@@ -19,7 +19,7 @@ from cruft_sched.core.sealing import digest
 from cruft_sched.errors import BusyError, DataError, RefusedError, WrongStatusError
 from cruft_sched.ops.advance import apply_cancel, go_on
 from cruft_sched.ops.reports import Report, moved
-from cruft_sched.ops.stopping import NEVER, Stop
+from cruft_sched.ops.stopping import Stop, never
 from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore, HeldJob
 
@@ -36,7 +36,7 @@ def submit_input(
     *,
     by: str | None = None,
     defer: bool = False,
-    stop: Stop = NEVER,
+    stop: Stop = never,
 ) -> Report:
     """Answer `job_id` with `answer`, which is JSON, and run the turn that receives it; with `defer`, leave that to the
     next tick. `by` is who answered, as they say.
@@ -59,7 +59,7 @@ def _winner(store: FileStore, job_id: str) -> WrongStatusError | None:
     """Who was faster. Whoever holds the job may not have committed the answer yet, so give it a moment."""
     for _ in range(_LOOKS):
         manifest = store.load(job_id)
-        if not any(isinstance(wait, InputAwait) and wait.done is None for wait in manifest.awaits):
+        if manifest.question is None:
             given = _answer_of(manifest)
             return _too_late(job_id, given) if given is not None else None
         time.sleep(_LOOK_S)
@@ -87,11 +87,11 @@ def _answer_held(
 
 def _pending(manifest: Manifest, now: int) -> InputAwait:
     """The input that the job waits for. Raises WrongStatusError where there is none, or none any more."""
-    wait = manifest.awaits[0] if manifest.awaits else None
-    if isinstance(wait, InputAwait) and wait.done is None:
-        limit = wait.payload.deadline_ms
+    question, wait = manifest.question, manifest.wait
+    if question is not None:
+        limit = question.payload.deadline_ms
         if limit is None or now < limit:
-            return wait
+            return question
         raise WrongStatusError(f"the input of job {manifest.job_id} ended at {_when(limit)}", "the next tick goes on")
     if isinstance(wait, InputAwait) and wait.done is not None and wait.done.error is not None:
         ended = _when(wait.done.at_ms)

@@ -7,11 +7,11 @@ from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.ready import Over, Sleeping, Unanswered, readiness
 from cruft_sched.errors import WrongStatusError
 from cruft_sched.ops.reports import NotReady, Report
-from cruft_sched.ops.stopping import NEVER, Stop
+from cruft_sched.ops.stopping import Stop, never
 from cruft_sched.stores.file import FileStore
 
 
-def tick(store: FileStore, job_id: str, clock: Clock, wait_s: float = 0.0, stop: Stop = NEVER) -> Report:
+def tick(store: FileStore, job_id: str, clock: Clock, wait_s: float = 0.0, stop: Stop = never) -> Report:
     """Advance `job_id` by one turn. `wait_s` is how long to wait for another tick of it to end (seconds); `stop` is
     asked a few times a second whether to give up.
 

@@ -19,6 +19,9 @@ from tests.support import PROGRAM, Project, cruft, schedule
 HOSTILE = "\x1b[31m\u202e\u2066\x9b\r\n\x07[bold]\u200b\U000e0041"
 
 
+MARKS = ("\x1b[31m\u202e", "\u202e", "\u2066", "\x9b", "\x07", "\u200b", "\U000e0041")
+
+
 @given(st.text())
 def test_plain_text_is_printable_and_on_one_line(text: str) -> None:
     assert plain(text).isprintable()
@@ -66,10 +69,32 @@ def test_nothing_an_agent_wrote_reaches_a_terminal_as_control(hostile: Project, 
     if command != "tick":
         schedule("tick", "job", *store)
     seen = at_terminal("agent", "schedule", command, *([] if command == "list" else ["job"]), *store).decode()
-    for mark in ("\x1b[31m\\", "\u202e", "\u2066", "\x9b", "\x07", "\u200b", "\U000e0041"):
+    for mark in MARKS:
         assert mark not in seen
     assert "202e" in seen
     assert "[bold]" in "".join(seen.split())  # a long text is folded
+
+
+def test_nor_does_it_on_any_other_surface(hostile: Project) -> None:
+    store = ["--store", hostile.root]
+    hostile.start("other", labels={"k": HOSTILE})
+    surfaces = [
+        ["agent", "run", "--policy", str(hostile.policy)],
+        ["agent", "schedule", "tick", "--due", *store],
+        ["agent", "schedule", "list", *store],
+        ["agent", "schedule", "cancel", "waits", *store, "--reason", HOSTILE.replace("\0", "")],
+        ["agent", "schedule", "replay", "waits", *store],
+        ["agent", "schedule", "status", "waits", *store],
+    ]
+    hostile.agent.write_text(f"scheduler.callTool({json.dumps(HOSTILE)}, {json.dumps(HOSTILE)})")
+    hostile.start("waits")
+    surfaces.insert(0, ["agent", "schedule", "tick", "waits", *store])
+    surfaces.insert(1, ["agent", "schedule", "tick", "waits", *store])  # refused: no such tool is granted
+    for mode in ("human", "json"):
+        for arguments in surfaces:
+            seen = at_terminal(*arguments, "--output", mode).decode()
+            for mark in MARKS:
+                assert mark not in seen, arguments
 
 
 def test_humans_see_sentences_and_tables_and_programs_json(project: Project) -> None:

@@ -16,6 +16,7 @@ from cruft_sched.errors import (
     WrongStatusError,
 )
 from cruft_sched.ops.tick import tick
+from cruft_sched.stores.file import CancelRequest
 from cruft_sched.tools import registry
 from cruft_sched.tools.registry import Call, Tool
 from tests.ops.waiting import calling, run, seen
@@ -191,3 +192,37 @@ def test_large_arguments_go_through_where_the_policy_lets_them(tmp_path: Path) -
     assert run(project).status == "awaiting_tool"
     assert run(project).status == "completed"
     assert bytes(project.store.load("job").result) == str(2 << 20).encode()
+
+
+@pytest.mark.parametrize("ended_by", ["stop", "cancel"])
+def test_the_outcome_of_an_effect_is_kept_whatever_ends_the_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Counter, ended_by: str
+) -> None:
+    install(monkeypatch, counter, writes=True)
+    project = calling(tmp_path, '"echo", {}')
+    uid = project.store.load("job").uid
+
+    def stop() -> bool:
+        if counter.keys and ended_by == "cancel" and project.store.cancel_request("job") is None:
+            project.store.request_cancel("job", CancelRequest(uid=uid))
+        return bool(counter.keys) and ended_by == "stop"
+
+    real = counter.__call__
+
+    def perform(call: Call) -> Raw | WaitError:
+        outcome = real(call)
+        call.stop()
+        return outcome
+
+    monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=perform, writes=True)})
+    if ended_by == "stop":
+        with pytest.raises(KeyboardInterrupt):
+            tick(project.store, "job", project.clock, stop=stop)
+        assert run(project).status == "completed"
+        assert seen(project)["result"] == {"done": 1}
+    else:
+        report = tick(project.store, "job", project.clock, stop=stop)
+        assert getattr(report, "status", None) == "cancelled"
+    assert len(counter.keys) == 1
+    events = [entry.event for entry in project.store.load("job").timeline]
+    assert events.count("tool_done") == 1
