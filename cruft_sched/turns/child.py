@@ -6,7 +6,7 @@ import os
 import resource
 import sys
 
-from cruft_sched.turns.host import Host
+from cruft_sched.turns.host import Host, read_frame
 from cruft_sched.turns.wire import DRIVER_GONE, NOT_READY, unpack
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
@@ -26,12 +26,12 @@ def main() -> NoReturn:
     """Run the job that comes in on descriptor argv[1]; speak on descriptor argv[2]."""
     job_pipe, out_pipe = int(sys.argv[1]), int(sys.argv[2])
     try:
-        head, fields = unpack(_read(job_pipe))
+        head, fields = unpack(read_frame(job_pipe))
         prepare = _runtime(head["language"])
         source, context, *pairs = (field.decode() for field in fields)
         state = dict(zip(pairs[::2], pairs[1::2], strict=True))
         limits = {name: int(value) for name, value in head.items() if name.startswith("max_")}
-        host = Host(out_pipe, limits, state)
+        host = Host(job_pipe, out_pipe, limits, state)
         run = prepare(host, source, context, scheduled=head["scheduled"] == "1", limits=limits)
         _die_with(int(head["driver"]))
         _limit(timeout_ms=int(head["timeout_ms"]), memory_bytes=limits["max_rss_mb"] * _MIB)
@@ -51,14 +51,6 @@ def _runtime(language: str) -> Callable[..., Callable[[], NoReturn]]:
     from cruft_sched.turns import javascript
 
     return javascript.prepare
-
-
-def _read(fd: int) -> bytes:
-    data = b""
-    while more := os.read(fd, 1 << 20):
-        data += more
-    os.close(fd)
-    return data
 
 
 def _die_with(driver: int) -> None:

@@ -15,11 +15,34 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 
+def read_frame(pipe: int) -> bytes:
+    """The next frame that the driver sends. Raises OSError where the driver has gone."""
+    data = b""
+    while b"\n" not in data:
+        data += _read(pipe)
+    length, _, data = data.partition(b"\n")
+    parts = [data]
+    missing = int(length) - len(data)
+    while missing > 0:
+        parts.append(_read(pipe))
+        missing -= len(parts[-1])
+    return b"".join(parts)
+
+
+def _read(pipe: int) -> bytes:
+    data = os.read(pipe, 1 << 20)
+    if not data:
+        raise OSError("the driver has gone")
+    return data
+
+
 class Host:
     """One turn's side of the protocol. Every argument and every result is JSON text."""
 
-    def __init__(self, pipe: int, limits: dict[str, int], state: dict[str, str]) -> None:
-        """`limits` are the policy's budgets; `state` maps each key, as JSON, to its value, as JSON."""
+    def __init__(self, answers: int, pipe: int, limits: dict[str, int], state: dict[str, str]) -> None:
+        """The driver's answers come in on `answers`, and messages go out on `pipe`; `limits` are the policy's
+        budgets; `state` maps each key, as JSON, to its value, as JSON."""
+        self._answers = answers
         self._pipe = pipe
         self._limits = limits
         self._state = state

@@ -26,6 +26,9 @@ _CHUNK = 64 << 10
 _LOOK_MS = 250
 
 
+OnLine = Callable[[bytes], bytes | None]
+
+
 class TurnStoppedError(Exception):
     """The driver was told to stop the turn. `ending` says why."""
 
@@ -43,12 +46,12 @@ class Limits(Struct, frozen=True, kw_only=True):
     stop: Callable[[], Stopped | None] = lambda: None
 
 
-def run_child(job: bytes, limits: Limits, on_line: Callable[[bytes], None]) -> int:
+def run_child(job: bytes, limits: Limits, on_line: OnLine) -> int:
     """Run one child to its end and return its exit code, as a shell counts (128 + n for signal n).
 
-    `on_line` receives each line it writes. Raises TurnFailedError at the wall and on a line that is too long,
-    TurnStoppedError when it is told to stop, SystemFailedError where no process can be started, and whatever `on_line`
-    raises; the child and all of its process group are dead by then, as they are on return.
+    `on_line` receives each line it writes, and may return a frame to write back. Raises TurnFailedError at the wall and
+    on a line that is too long, TurnStoppedError when it is told to stop, SystemFailedError where no process can be
+    started, and whatever `on_line` raises; the child and all of its process group are dead by then, as on return.
     """
     wall = _Wall(limits)
     child, job_pipe, out_pipe = _start()
@@ -56,6 +59,7 @@ def run_child(job: bytes, limits: Limits, on_line: Callable[[bytes], None]) -> i
         _Talk(job_pipe, out_pipe, job, limits.max_line_bytes, on_line).until_closed(wall)
         _await_exit(child.pid, wall)
     finally:
+        os.close(job_pipe)
         os.close(out_pipe)
         _kill_group(child.pid)
         code = child.wait()
@@ -103,46 +107,44 @@ def _import_path() -> list[str]:
 class _Talk:
     """Both pipes of one child, served together, so that neither side can block the other."""
 
-    def __init__(
-        self, job_pipe: int, out_pipe: int, job: bytes, max_line_bytes: int, on_line: Callable[[bytes], None]
-    ) -> None:
+    def __init__(self, job_pipe: int, out_pipe: int, job: bytes, max_line_bytes: int, on_line: OnLine) -> None:
         self._job_pipe = job_pipe
         self._out_pipe = out_pipe
-        self._job = memoryview(job)
+        self._unsent = memoryview(job)
         self._max_line_bytes = max_line_bytes
         self._on_line = on_line
         self._rest = bytearray()
+        self._poll = select.poll()
         os.set_blocking(job_pipe, False)
         os.set_blocking(out_pipe, False)
 
     def until_closed(self, wall: _Wall) -> None:
         """Serve the pipes until the child closes its end."""
-        poll = select.poll()
-        poll.register(self._job_pipe, select.POLLOUT)
-        poll.register(self._out_pipe, select.POLLIN)
-        job_open = True
-        try:
-            while True:
-                ready = dict(poll.poll(wall.left_ms()))
-                if job_open and self._job_pipe in ready and self._feed():
-                    poll.unregister(self._job_pipe)
-                    job_open = False
-                    os.close(self._job_pipe)
-                if self._out_pipe in ready and not self._take():
-                    return
-        finally:
-            if job_open:
-                os.close(self._job_pipe)
+        self._poll.register(self._job_pipe, select.POLLOUT)
+        self._poll.register(self._out_pipe, select.POLLIN)
+        while True:
+            ready = dict(self._poll.poll(wall.left_ms()))
+            if self._job_pipe in ready:
+                self._feed()
+            if self._out_pipe in ready and not self._take():
+                return
 
-    def _feed(self) -> bool:
-        """Write some of the job. True when it is all there, or nobody reads it any more."""
+    def _feed(self) -> None:
+        """Write some of the job, or of an answer, and listen no more when it is all there, or nobody reads it."""
         try:
-            self._job = self._job[os.write(self._job_pipe, self._job) :]
+            self._unsent = self._unsent[os.write(self._job_pipe, self._unsent) :]
         except BlockingIOError:
-            return False
+            return
         except BrokenPipeError:
-            return True
-        return not self._job
+            self._unsent = memoryview(b"")
+        if not self._unsent:
+            self._poll.unregister(self._job_pipe)
+
+    def _answer(self, answer: bytes) -> None:
+        if self._unsent:
+            raise TurnFailedError(ChildError(message="the turn's process asked before it had read its last answer"))
+        self._unsent = memoryview(answer)
+        self._poll.register(self._job_pipe, select.POLLOUT)
 
     def _take(self) -> bool:
         """Read some of the messages. False at their end."""
@@ -157,7 +159,9 @@ class _Talk:
         self._rest += data
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
-            self._on_line(bytes(line))
+            answer = self._on_line(bytes(line))
+            if answer is not None:
+                self._answer(answer)
         if len(self._rest) > self._max_line_bytes:
             raise TurnFailedError(
                 ChildError(message=f"the turn's process sent a message of more than {self._max_line_bytes} bytes")

@@ -65,4 +65,4 @@ def _pack(turn: Turn) -> bytes:
         "max_tool_arg_bytes": budgets.max_tool_arg_bytes,
     }
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
-    return wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state])
+    return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state]))

@@ -1,4 +1,4 @@
-"""How a job goes into the child. Both sides import this file, and the child imports nothing that is slow."""
+"""How a job, and an answer, goes into the child. Both sides import this file, so it imports nothing that is slow."""
 
 from __future__ import annotations
 
@@ -32,6 +32,11 @@ def unpack(data: bytes) -> tuple[dict[str, str], list[bytes]]:
     if at != len(rest):
         raise ValueError("the job is torn")
     return head, fields
+
+
+def frame(data: bytes) -> bytes:
+    """What goes into the child's pipe at once: its length on a line, and itself."""
+    return b"%d\n%b" % (len(data), data)
 
 
 def entry_bytes(key: bytes, value: bytes) -> int:
