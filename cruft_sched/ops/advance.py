@@ -202,6 +202,7 @@ def _turn(running: Manifest, bound: Bound) -> Turn:
         state=running.state,
         budgets=bound.policy.budgets,
         language=language_of(running.agent_path) or "",
+        isolation=bound.policy.isolation,
         scheduled=True,
     )
 
@@ -212,5 +213,4 @@ def _start_line(running: Manifest) -> dict[str, str]:
         "uid": running.uid,
         "policy_hash": running.policy_hash,
         "agent_hash": running.agent_hash,
-        "isolation": "process",
     }

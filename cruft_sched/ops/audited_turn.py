@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from cruft_sched.clock import Clock
 from cruft_sched.core.audit import Chain
 from cruft_sched.core.manifest import AuditHead
 from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
 from cruft_sched.stores.audit_log import AuditLog
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.turn import Turn, run_turn
 
 
@@ -21,15 +24,19 @@ def run_audited(
     clock: Clock,
     stop: Callable[[], Stopped | None] = lambda: None,
 ) -> tuple[TurnOutcome, AuditHead]:
-    """Run `turn`; `start` are the fields of its first line. Raises StorageError where the log cannot be written,
-    and then nothing of the turn counts."""
+    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined. Raises
+    StorageError where the log cannot be written, and then nothing of the turn counts."""
     chain = Chain(run_id)
 
     def note(kind: str, fields: Mapping[str, Any]) -> None:
         log.append(chain.line(kind, clock.now_ms(), fields))
 
-    note("run_start", start)
-    outcome = run_turn(turn, note, stop)
+    def ready(level: Level) -> None:
+        note("run_start", {**start, **to_builtins(level)})
+
+    outcome = run_turn(turn, note, stop, ready)
+    if not chain.started:  # it came to its end before it was ready
+        note("run_start", start)
     for kind, fields in _last_lines(outcome):
         note(kind, fields)
     log.sync()

@@ -38,13 +38,10 @@ def run(policy_path: str, clock: Clock) -> Ran:
         state=compact(project.policy.state),
         budgets=project.policy.budgets,
         language=language_of(project.agent_source.path) or "",
+        isolation=project.policy.isolation,
         scheduled=False,
     )
-    start = {
-        "policy_hash": project.policy_source.hash,
-        "agent_hash": project.agent_source.hash,
-        "isolation": "process",
-    }
+    start = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path) as log:
         outcome, _ = run_audited(turn, run_id, start, log, clock)
     ending = outcome.ending

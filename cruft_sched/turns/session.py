@@ -26,6 +26,7 @@ from cruft_sched.core.outcomes import (
 from cruft_sched.core.policy import Budgets
 from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
 
 _SUSPEND = b'{"type":"suspend"'
@@ -45,8 +46,17 @@ class TurnFailedError(Exception):
 class TurnSession:
     """Receives the lines of one child, in order."""
 
-    def __init__(self, budgets: Budgets, state: dict[str, Raw], note: Sink, *, may_suspend: bool) -> None:
+    def __init__(
+        self,
+        budgets: Budgets,
+        state: dict[str, Raw],
+        note: Sink,
+        *,
+        may_suspend: bool,
+        on_ready: Callable[[Level], None] = lambda _level: None,
+    ) -> None:
         self._may_suspend = may_suspend
+        self._on_ready = on_ready
         self.state = dict(state)
         self._before = state
         self.events = 0
@@ -81,6 +91,7 @@ class TurnSession:
         match message:
             case protocol.Ready():
                 self.ready = True
+                self._on_ready(message.level)
             case protocol.Emit():
                 self._emit(message.event)
             case protocol.StateSet():
@@ -179,8 +190,8 @@ def _readable(value: Raw, what: str) -> Any:
 
 def _unready(line: bytes) -> UnavailableError:
     """What the child said instead of `ready`: no agent code has run, and nothing is the agent's fault."""
-    said = line.decode(errors="replace")[:500]
-    return UnavailableError(f"the turn's process could not start: {said}", "mend the installation")
+    said, _, todo = line.decode(errors="replace")[:1000].partition("; ")
+    return UnavailableError(f"the turn's process could not start: {said}", todo or "mend the installation")
 
 
 def _size(key: str, value: Raw) -> int:

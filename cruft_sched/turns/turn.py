@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cruft_sched.core.outcomes import Ending, Failed, Stopped, TurnOutcome
-from cruft_sched.core.policy import Budgets
+from cruft_sched.core.policy import Budgets, Isolation
 from cruft_sched.turns import wire
 from cruft_sched.turns.launcher import Limits, TurnStoppedError, run_child
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Sink, TurnFailedError, TurnSession
 
 KILLED = 137
@@ -27,17 +28,23 @@ class Turn(Struct, frozen=True, kw_only=True):
     state: dict[str, Raw]
     budgets: Budgets
     language: str = "javascript"
+    isolation: Isolation = "strict"
     scheduled: bool
     """Whether the agent sees `scheduler`."""
 
 
-def run_turn(turn: Turn, note: Sink, stop: Callable[[], Stopped | None] = lambda: None) -> TurnOutcome:
-    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, and `stop`
-    is asked a few times a second whether to kill it.
+def run_turn(
+    turn: Turn,
+    note: Sink,
+    stop: Callable[[], Stopped | None] = lambda: None,
+    on_ready: Callable[[Level], None] = lambda _level: None,
+) -> TurnOutcome:
+    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
+    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
-    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled)
+    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled, on_ready=on_ready)
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
     ending: Ending
     try:
@@ -56,6 +63,7 @@ def _pack(turn: Turn) -> bytes:
     budgets = turn.budgets
     head: dict[str, str | int] = {
         "language": turn.language,
+        "isolation": turn.isolation,
         "driver": os.getpid(),
         "scheduled": int(turn.scheduled),
         "timeout_ms": budgets.timeout_ms,

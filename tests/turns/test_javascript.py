@@ -32,6 +32,7 @@ class Result:
             state={key: Raw(json.dumps(value).encode()) for key, value in given.get("state", {}).items()},
             budgets=given.get("budgets", Budgets(timeout_ms=10_000)),
             language=given.get("language", "javascript"),
+            isolation=given.get("isolation", "strict"),
             scheduled=scheduled,
         )
         self.outcome: TurnOutcome = run_turn(turn, self._note)
