@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from cruft_sched.clock import Clock
 from cruft_sched.core import awaits, lifecycle, outcomes
@@ -25,6 +26,7 @@ from cruft_sched.core.manifest import AuditHead, Manifest
 from cruft_sched.core.outcomes import BudgetError, InputTimeoutError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets
 from cruft_sched.errors import CruftError, StorageError, SystemFailedError, UnavailableError
+from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.bound import Bound, read_bound
@@ -132,7 +134,8 @@ def _run_turn(
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
         raise
-    return moved(committed, command, name, outcome.child_exit_code)
+    report = moved(committed, command, name, outcome.child_exit_code)
+    return replace(report, warning=isolation.warning(bound.policy, turn.language))
 
 
 def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:

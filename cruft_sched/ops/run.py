@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cruft_sched.clock import Clock
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.ops.audited_turn import run_audited
+from cruft_sched.ops.isolation import warning
 from cruft_sched.ops.project import compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.turn import Turn
@@ -26,6 +27,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     audit_log: str
     result: Raw | UnsetType = UNSET
     error: TurnError | UnsetType = UNSET
+    warning: str | UnsetType = UNSET
 
 
 def run(policy_path: str, clock: Clock) -> Ran:
@@ -53,4 +55,5 @@ def run(policy_path: str, clock: Clock) -> Ran:
         audit_log=project.audit_path,
         result=ending.result if isinstance(ending, Completed) else UNSET,
         error=ending.error if isinstance(ending, Failed) else UNSET,
+        warning=warning(project.policy, turn.language) or UNSET,
     )
