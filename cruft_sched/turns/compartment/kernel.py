@@ -61,6 +61,7 @@ _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "time": (201, None),
     "timer_create": (222, 107),
     "timer_settime": (223, 110),
+    "uname": (63, 160),
     "write": (1, 64),
 }
 

@@ -21,9 +21,10 @@ _COMPUTE = (
 )
 _READ_FILES = (
     *("fstat", "newfstatat", "stat", "lstat", "lseek", "pread64", "getdents64", "getcwd", "clock_nanosleep"),
-    *("getuid", "geteuid", "getgid", "getegid"),
+    *("getuid", "geteuid", "getgid", "getegid", "uname"),
 )
-"""What reads; Landlock says which files. `stat` and `lstat` are those of C libraries older than glibc 2.33."""
+"""What reads; Landlock says which files. The standard library asks who and where it is as it is imported (`uuid`,
+`sysconfig`). `stat` and `lstat` are those of C libraries older than glibc 2.33."""
 
 TIERS = {"strict": _COMPUTE, "stdlib": _COMPUTE + _READ_FILES}
 """What each tier may call, whatever the arguments."""
