@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from contextlib import suppress
 
 from cruft_sched.turns.compartment import identity, landlock, limits, seccomp
 from cruft_sched.turns.compartment.kernel import LESS, CompartmentError, call, processor
@@ -58,8 +57,10 @@ def _load_libraries() -> None:
     """Load what extension modules of the standard library (binascii, zlib, bz2, lzma, uuid) need of the system's own
     libraries: no file of those can be opened later. The large ones (sqlite3, ssl) are left out: 1 to 5 ms each."""
     for name in _LIBRARIES:
-        with suppress(OSError):  # this Python has it inside, or does without
+        try:  # noqa: SIM105  # contextlib would cost the child more than the libraries do
             ctypes.CDLL(name)
+        except OSError:  # this Python has it inside, or does without
+            pass
 
 
 def separate(*, driver: int, timeout_ms: int, memory_bytes: int) -> dict[str, str | int]:
