@@ -33,6 +33,8 @@ class Result:
             budgets=given.get("budgets", Budgets(timeout_ms=10_000)),
             language=given.get("language", "javascript"),
             scheduled=scheduled,
+            modules={name: text.encode() for name, text in given.get("modules", {}).items()},
+            expected_events=given.get("expected_events"),
         )
         self.outcome: TurnOutcome = run_turn(turn, self._note)
 
@@ -42,6 +44,10 @@ class Result:
     @property
     def events(self) -> list[Any]:
         return [json.loads(bytes(fields["event"])) for kind, fields in self.notes if kind == "emit"]
+
+    @property
+    def denials(self) -> list[str]:
+        return [fields["specifier"] for kind, fields in self.notes if kind == "import_denial"]
 
     @property
     def value(self) -> Any:
@@ -117,7 +123,7 @@ THROWN = {
     "throw new Proxy({}, {get() { throw 1 }})": ("Error", "an error that cannot be shown"),
     "await Promise.reject(new RangeError('r'))": ("RangeError", "r"),
     "let ; = 4": ("SyntaxError", "variable name expected"),
-    "import x from 'std'": ("ReferenceError", "could not load module 'std'"),
+    "import x from 'std'": ("Error", 'the import of "std" is not admitted by the policy'),
     "undefinedName": ("ReferenceError", "undefinedName is not defined"),
     "await new Promise(() => {})": ("Error", "the agent awaits something that can never happen"),
     "(function f() { f() })()": ("RangeError", "Maximum call stack size exceeded"),
