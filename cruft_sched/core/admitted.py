@@ -1,10 +1,9 @@
-"""What a policy admits beside the agent: modules, packages by their hashes, and kinds of events by their schemas."""
+"""What a policy admits beside the agent: modules, and packages by their hashes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from cruft_sched.core.answers import schema_fault
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.specifiers import resolve, specifier_fault
 
@@ -42,19 +41,6 @@ def integrity_fault(data: bytes, integrity: str) -> str | None:
 
         actual = f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
     return None if actual == integrity else f"has the hash {actual}, and package_integrity says {integrity}"
-
-
-def event_schema(data: bytes) -> Any:
-    """The schema of an event, from the bytes of its file. Raises DataError."""
-    from cruft_sched.core.policy import MAX_POLICY_BYTES, duplicate_keys, parse_json
-    from cruft_sched.errors import DataError
-
-    schema = parse_json(data, MAX_POLICY_BYTES)
-    faults = duplicate_keys(schema, "$")
-    fault = faults[0] if faults else schema_fault(schema)
-    if fault is not None:
-        raise DataError(f"it is no schema: {fault}", "correct it and try again")
-    return schema
 
 
 def _is_integrity(text: str) -> bool:

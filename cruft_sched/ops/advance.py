@@ -203,6 +203,8 @@ def _turn(running: Manifest, bound: Bound) -> Turn:
         budgets=bound.policy.budgets,
         language=language_of(running.agent_path) or "",
         scheduled=True,
+        modules=bound.admitted.modules,
+        expected_events=bound.admitted.expected_events,
     )
 
 

@@ -1,7 +1,7 @@
 """What a JavaScript agent can import: the modules that its policy admits, from memory, and nothing else.
 
 The engine asks for a module through callbacks that its Python package does not offer, so they are set on the engine
-itself (see engine.py). No module is read, and nothing is allocated by ctypes, once the child is confined.
+itself (see engine.py), before the child is confined: afterwards, no file can be read, and no callback made.
 """
 
 from __future__ import annotations
@@ -56,13 +56,16 @@ class ModuleLoader:
             name = resolve(asked, str(importer, errors="replace"))
             if name not in self._sources:
                 self._host.import_denial(encode_basestring_ascii(asked[:200]))
-                return self._refuse(context, f'the import of "{asked[:100]}" is not admitted by the policy')
-            if name in self._broken:
-                return self._refuse(context, f'the module "{name[:100]}" could not be loaded before')
-            copied: int | None = self._copy(context, name.encode())
+                refusal = f'the import of "{asked[:100]}" is not admitted by the policy'
+            elif name in self._broken:
+                refusal = f'the module "{name[:100]}" could not be loaded before'
+            else:
+                copied: int | None = self._copy(context, name.encode())
+                return copied
         except Exception as error:  # an exception cannot pass through the engine, which would go on with no module
-            return self._refuse(context, f"the import failed: {type(error).__name__}")
-        return copied
+            refusal = f"the import failed: {type(error).__name__}"
+        self._refuse(context, refusal)
+        return None
 
     def _load(self, context: int, name: bytes, _opaque: int, _attributes: Value) -> int | None:
         """The compiled module, or None, and an error is thrown. It loads what the module imports, by coming here.

@@ -190,12 +190,18 @@ def _stack(error: BaseException) -> str:
         todo: list[Any] = [told]
         while todo:
             one = todo.pop()
-            one.stack[:] = [frame for frame in one.stack if frame.filename == _FILE or frame.filename.startswith(FOLDER)]
+            one.stack[:] = [
+                frame for frame in one.stack if frame.filename == _FILE or frame.filename.startswith(FOLDER)
+            ]
             todo += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other is not None]
         text = "".join(told.format())
     except BaseException:  # there is no memory left, or the agent has changed the library
         return ""
     return text if len(text) <= 4000 else f"{text[:1990]}\n […]\n{text[-1990:]}"
+
+
+def _is_agents(file: str) -> bool:
+    return file == _FILE or file.startswith(FOLDER)
 
 
 def _cut(text: str, length: int) -> str:
