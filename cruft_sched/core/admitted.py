@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from cruft_sched.core.sealing import digest
@@ -44,8 +45,6 @@ def integrity_fault(data: bytes, integrity: str) -> str | None:
 
 
 def _is_integrity(text: str) -> bool:
-    import re
-
     return re.fullmatch(r"blake3:[0-9a-f]{64}|sha256-[A-Za-z0-9+/]{43}=", text) is not None
 
 

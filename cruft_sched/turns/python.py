@@ -190,9 +190,7 @@ def _stack(error: BaseException) -> str:
         todo: list[Any] = [told]
         while todo:
             one = todo.pop()
-            one.stack[:] = [
-                frame for frame in one.stack if frame.filename == _FILE or frame.filename.startswith(FOLDER)
-            ]
+            one.stack[:] = [frame for frame in one.stack if _is_agents(frame.filename)]
             todo += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other is not None]
         text = "".join(told.format())
     except BaseException:  # there is no memory left, or the agent has changed the library
