@@ -59,6 +59,16 @@ def answer_fault(answer: object, schema: object, path: str = "$") -> str | None:
     return None
 
 
+def event_fault(event: dict[str, Any], schemas: dict[str, Any]) -> str | None:
+    """The first fault of an event, where `schemas` has one for each kind that there may be, or None."""
+    kind = event.get("kind")
+    if not isinstance(kind, str):
+        return "$.kind: is required, and a text"
+    if kind not in schemas:
+        return f"$.kind: no event of the kind {_brief(kind)} is expected"
+    return answer_fault(event, schemas[kind])
+
+
 def same(left: object, right: object) -> bool:
     """Whether two JSON values are the same one: 1 and 1.0 are, true and 1 are not."""
     if isinstance(left, bool) or isinstance(right, bool):

@@ -79,6 +79,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     policy_hash: str
     agent_path: str
     agent_hash: str
+    bound: dict[str, str] = {}
+    """The hash of each file that the policy admits beside the agent, by its path."""
     pinned: bool = False
     labels: dict[str, str] = {}
     context: dict[str, Raw]

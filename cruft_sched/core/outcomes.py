@@ -46,6 +46,15 @@ class RequestError(_Error, frozen=True, kw_only=True, tag="bad_request"):
         return self.message
 
 
+class EventError(_Error, frozen=True, kw_only=True, tag="bad_event"):
+    """The agent emitted an event that is none of the policy's `expected_events`."""
+
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+
 class ChildError(_Error, frozen=True, kw_only=True, tag="child_failed"):
     """The turn's process died, or said something that is not in the protocol."""
 
@@ -73,7 +82,7 @@ class InputTimeoutError(_Error, frozen=True, kw_only=True, tag="input_timeout"):
         return "nobody answered before the deadline of the input"
 
 
-TurnError = AgentError | BudgetError | RequestError | ChildError | InterruptionError | InputTimeoutError
+TurnError = AgentError | BudgetError | RequestError | EventError | ChildError | InterruptionError | InputTimeoutError
 
 _Duration = Annotated[int, Meta(ge=0, le=MAX_SLEEP_MS)]
 

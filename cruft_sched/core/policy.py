@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, NoReturn, get_type_hints
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from cruft_sched.core.admitted import admitted_faults
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.errors import DataError
 
@@ -61,7 +62,14 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: dict[str, Raw] = {}
     state: dict[str, Raw] = {}
     tools: list[Text] = []
+    modules: dict[str, Text] = {}
+    packages: dict[str, Text] = {}
+    package_integrity: dict[str, Text] = {}
+    expected_events: dict[str, Text] | None = None
     budgets: Budgets = Budgets()
+
+
+_FILES = (dict[str, Text], dict[str, Text] | None)
 
 
 def decode_policy(data: bytes) -> Policy:
@@ -79,7 +87,7 @@ def check_policy(data: bytes) -> tuple[Policy | None, list[str]]:
     context = tree.get("context")
     if isinstance(context, dict) and RESERVED_CONTEXT_KEY in context:
         faults.append(f"$.context.{RESERVED_CONTEXT_KEY}: is set by the engine alone")
-    faults = faults + _tool_faults(tree.get("tools"))
+    faults = faults + _tool_faults(tree.get("tools")) + admitted_faults(tree)
     policy = None if faults else decode_policy(data)
     if policy is not None and _state_bytes(policy) > policy.budgets.max_state_bytes:
         return None, [f"$.state: is larger than max_state_bytes ({policy.budgets.max_state_bytes})"]
@@ -160,6 +168,9 @@ def _struct_faults(value: object, struct: type[Struct], path: str) -> list[str]:
             faults += [f"{where}: required, and missing"] if field.required else []
         elif isinstance(kind, type) and issubclass(kind, Struct):
             faults += _struct_faults(value[field.name], kind, where)
+        elif kind in _FILES and isinstance(value[field.name], dict):
+            for key, file in value[field.name].items():
+                faults += _field_fault(file, Text, f"{where}.{key}")
         else:
             faults += _field_fault(value[field.name], kind, where)
     return faults

@@ -207,6 +207,8 @@ def _turn(running: Manifest, bound: Bound) -> Turn:
         language=language_of(running.agent_path) or "",
         isolation=bound.policy.isolation,
         scheduled=True,
+        modules=bound.admitted.modules,
+        expected_events=bound.admitted.expected_events,
     )
 
 

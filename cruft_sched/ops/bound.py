@@ -7,7 +7,7 @@ from msgspec import Struct
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, decode_policy
 from cruft_sched.errors import ChangedError, DataError
-from cruft_sched.ops.project import MAX_AGENT_BYTES, beside, read_source
+from cruft_sched.ops.project import MAX_AGENT_BYTES, Admitted, admit, admitted_files, beside, read_source
 from cruft_sched.stores.file import FileStore
 
 
@@ -16,18 +16,29 @@ class Bound(Struct, frozen=True, kw_only=True):
 
     policy: Policy
     agent: bytes
+    admitted: Admitted
     audit_path: str
 
 
 def read_bound(store: FileStore, manifest: Manifest) -> Bound:
-    """The policy and the agent of a job, from the store if it is pinned, else from where they lie.
+    """The sources of a job, from the store if it is pinned, else from where they lie.
 
     Raises ChangedError naming the file that is not what it was at the start.
     """
     policy = _read(store, manifest, "policy", manifest.policy_path, manifest.policy_hash, MAX_POLICY_BYTES)
     agent = _read(store, manifest, "agent", manifest.agent_path, manifest.agent_hash, MAX_AGENT_BYTES)
     decoded = decode_policy(policy)
-    return Bound(policy=decoded, agent=agent, audit_path=beside(manifest.policy_path, decoded.audit_log))
+    files = {file.path: file.what for file in admitted_files(decoded, manifest.policy_path)}
+    data = {
+        path: _read(store, manifest, what, path, manifest.bound.get(path, ""), MAX_AGENT_BYTES)
+        for path, what in files.items()
+    }
+    return Bound(
+        policy=decoded,
+        agent=agent,
+        admitted=admit(decoded, manifest.policy_path, data),
+        audit_path=beside(manifest.policy_path, decoded.audit_log),
+    )
 
 
 def _read(store: FileStore, manifest: Manifest, what: str, path: str, expected: str, max_bytes: int) -> bytes:

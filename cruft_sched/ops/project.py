@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, check_policy
+from cruft_sched.core.admitted import integrity_fault
+from cruft_sched.core.answers import schema_fault
+from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, check_policy, duplicate_keys, parse_json
 from cruft_sched.core.sealing import digest
 from cruft_sched.errors import DataError, PolicyError, StorageError
 from cruft_sched.stores import atomic
@@ -33,6 +37,8 @@ class Project(Struct, frozen=True, kw_only=True):
     policy: Policy
     policy_source: Source
     agent_source: Source
+    admitted_sources: dict[str, Source]
+    """The files that the policy admits beside the agent, by their paths."""
     audit_path: str
 
 
@@ -50,15 +56,23 @@ def read_project(policy_path: str, store_root: str | None = None) -> Project:
         agent_source = read_agent(policy, policy_source.path)
     except DataError as error:
         faults.append(f"$.agent: {error.what}")
+    named = admitted_files(policy, policy_source.path)
+    sources = _read_admitted(named, policy, faults)
     audit_path = beside(policy_source.path, policy.audit_log)
     try:
-        sources = [policy_source.path, beside(policy_source.path, policy.agent)]
-        check_log(audit_path, sources if store_root is None else [*sources, os.path.abspath(store_root)])
+        others = [policy_source.path, beside(policy_source.path, policy.agent), *(file.path for file in named)]
+        check_log(audit_path, others if store_root is None else [*others, os.path.abspath(store_root)])
     except DataError as error:
         faults.append(f"$.audit_log: {error.what}")
     if faults or agent_source is None:
         raise PolicyError(policy_source.path, faults)
-    return Project(policy=policy, policy_source=policy_source, agent_source=agent_source, audit_path=audit_path)
+    return Project(
+        policy=policy,
+        policy_source=policy_source,
+        agent_source=agent_source,
+        admitted_sources=sources,
+        audit_path=audit_path,
+    )
 
 
 def read_agent(policy: Policy, policy_path: str) -> Source:
@@ -67,7 +81,7 @@ def read_agent(policy: Policy, policy_path: str) -> Source:
     if language_of(path) is None:
         raise DataError(f"agent {path} is in no language known here", f"its name must end in {' or '.join(LANGUAGES)}")
     source = read_source(path, "agent", MAX_AGENT_BYTES)
-    check_agent(source)
+    check_text(source, "agent")
     return source
 
 
@@ -76,14 +90,14 @@ def language_of(agent_path: str) -> str | None:
     return LANGUAGES.get(os.path.splitext(agent_path)[1])
 
 
-def check_agent(source: Source) -> None:
-    """Raise DataError where the agent is not text that an interpreter reads to its end."""
+def check_text(source: Source, what: str) -> None:
+    """Raise DataError where a source is not text that an interpreter reads to its end."""
     try:
         text = source.data.decode()
     except UnicodeDecodeError as error:
-        raise DataError(f"agent {source.path} is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
+        raise DataError(f"{what} {source.path} is not UTF-8 (byte {error.start})", "save it as UTF-8") from None
     if "\0" in text:
-        raise DataError(f"agent {source.path} holds a NUL character", "remove it")
+        raise DataError(f"{what} {source.path} holds a NUL character", "remove it")
 
 
 def read_source(path: str, what: str, max_bytes: int) -> Source:
@@ -110,6 +124,86 @@ def read_source(path: str, what: str, max_bytes: int) -> Source:
 def beside(policy_path: str, path: str) -> str:
     """A path of the policy, made absolute: it starts at the policy's folder."""
     return os.path.abspath(os.path.join(os.path.dirname(policy_path), path))
+
+
+class AdmittedFile(Struct, frozen=True, kw_only=True):
+    """A file that a policy names beside the agent: where, under which name, and what it is there for."""
+
+    field: Literal["modules", "packages", "expected_events"]
+    name: str
+    path: str
+
+    @property
+    def what(self) -> str:
+        """What it is, for people."""
+        return {"modules": "module", "packages": "package", "expected_events": "event schema"}[self.field]
+
+
+def admitted_files(policy: Policy, policy_path: str) -> list[AdmittedFile]:
+    """All of them, in the policy's order. One file may be there more than once."""
+    fields: dict[Literal["modules", "packages", "expected_events"], dict[str, str]] = {
+        "modules": policy.modules,
+        "packages": policy.packages,
+        "expected_events": policy.expected_events or {},
+    }
+    return [
+        AdmittedFile(field=field, name=name, path=beside(policy_path, path))
+        for field, files in fields.items()
+        for name, path in files.items()
+    ]
+
+
+class Admitted(Struct, frozen=True, kw_only=True):
+    """What a turn is given of the admitted files."""
+
+    modules: dict[str, bytes]
+    expected_events: dict[str, Any] | None
+
+
+def admit(policy: Policy, policy_path: str, data: Mapping[str, bytes]) -> Admitted:
+    """What a policy admits, from the bytes of each of the files, by path. They were checked before."""
+    files = admitted_files(policy, policy_path)
+    schemas = {file.name: file.path for file in files if file.field == "expected_events"}
+    expected = {kind: msgspec.json.decode(data[path]) for kind, path in schemas.items()}
+    return Admitted(
+        modules={file.name: data[file.path] for file in files if file.field != "expected_events"},
+        expected_events=None if policy.expected_events is None else expected,
+    )
+
+
+def _read_admitted(files: list[AdmittedFile], policy: Policy, faults: list[str]) -> dict[str, Source]:
+    """Read and check the admitted files, each once. What is wrong is added to `faults`."""
+    sources: dict[str, Source] = {}
+    for file in files:
+        try:
+            if file.path not in sources:
+                sources[file.path] = read_source(file.path, file.what, MAX_AGENT_BYTES)
+            _check_admitted(file, sources[file.path], policy)
+        except DataError as error:
+            faults.append(f"$.{file.field}.{file.name}: {error.what}")
+    return sources
+
+
+def _check_admitted(file: AdmittedFile, source: Source, policy: Policy) -> None:
+    if file.field == "expected_events":
+        _check_schema(source)
+        return
+    check_text(source, file.what)
+    if file.field == "packages":
+        fault = integrity_fault(source.data, policy.package_integrity[file.name])
+        if fault is not None:
+            raise DataError(f"package {source.path} {fault}", "restore the file, or correct the policy")
+
+
+def _check_schema(source: Source) -> None:
+    """Raise DataError where a source is not a schema that an event can be checked against."""
+    try:
+        schema = parse_json(source.data, MAX_POLICY_BYTES)
+    except DataError as error:
+        raise DataError(f"event schema {source.path} is refused: {error.what}", error.todo) from None
+    fault = next(iter(duplicate_keys(schema, "$")), None) or schema_fault(schema)
+    if fault is not None:
+        raise DataError(f"event schema {source.path} is refused: {fault}", "correct it and try again")
 
 
 def compact(values: dict[str, Raw]) -> dict[str, Raw]:

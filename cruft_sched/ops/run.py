@@ -10,7 +10,7 @@ from cruft_sched.clock import Clock
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.isolation import warning
-from cruft_sched.ops.project import compact, language_of, read_project
+from cruft_sched.ops.project import admit, compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.turn import Turn
 
@@ -33,6 +33,8 @@ class Ran(Struct, frozen=True, kw_only=True):
 def run(policy_path: str, clock: Clock) -> Ran:
     """Run the agent of a policy for one turn. Raises PolicyError, DataError, StorageError."""
     project = read_project(policy_path)
+    sources = {path: source.data for path, source in project.admitted_sources.items()}
+    admitted = admit(project.policy, project.policy_source.path, sources)
     run_id = f"run-{os.urandom(8).hex()}"
     turn = Turn(
         source=project.agent_source.data,
@@ -42,6 +44,8 @@ def run(policy_path: str, clock: Clock) -> Ran:
         language=language_of(project.agent_source.path) or "",
         isolation=project.policy.isolation,
         scheduled=False,
+        modules=admitted.modules,
+        expected_events=admitted.expected_events,
     )
     start = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path) as log:

@@ -1,4 +1,4 @@
-"""Make a job: bind it to the hashes of its policy and its agent, and keep their bytes."""
+"""Make a job: bind it to the hashes of its policy, its agent and all that these may load, and keep their bytes."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def start(
     store = FileStore.create(root, key_file)
     policy_hash = store.put_object(project.policy_source.data)
     agent_hash = store.put_object(project.agent_source.data)
+    bound = {path: store.put_object(source.data) for path, source in project.admitted_sources.items()}
     job_id = job_id or ids.new_job_id(policy_hash, agent_hash, os.urandom(16))
     now = clock.now_ms()
     manifest = Manifest(
@@ -70,6 +71,7 @@ def start(
         policy_hash=policy_hash,
         agent_path=project.agent_source.path,
         agent_hash=agent_hash,
+        bound=bound,
         pinned=pin,
         labels=labels or {},
         context=told,

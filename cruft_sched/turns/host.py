@@ -85,6 +85,10 @@ class Host:
         self._send(f'{{"type":"state_delete","key":{key}}}')
         return True
 
+    def import_denial(self, specifier: str) -> None:
+        """Tell of an import that the policy does not admit."""
+        self._send(f'{{"type":"import_denial","specifier":{specifier}}}')
+
     def fits(self, value: str) -> bool:
         """Whether a tool's arguments, or what a person is shown, are within `max_tool_arg_bytes`."""
         return len(value.encode()) <= self._limits["max_tool_arg_bytes"]

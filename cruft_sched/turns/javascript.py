@@ -9,6 +9,7 @@ import _quickjs  # the C extension itself: the `quickjs` package over it costs 2
 
 from cruft_sched.turns import rejections
 from cruft_sched.turns.host import Host
+from cruft_sched.turns.javascript_modules import ModuleLoader
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _CONTROLS = ("watch", "broken", "finish")
 
 
 def prepare(
-    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int]
+    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int], modules: dict[str, str]
 ) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     engine = _quickjs.Context()
@@ -34,8 +35,10 @@ def prepare(
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
+    loader = _admit(engine, host, modules)
 
     def run() -> NoReturn:
+        _kept = loader  # the engine calls it
         try:
             watch(engine.module(source))
             while engine.execute_pending_job():
@@ -49,6 +52,16 @@ def prepare(
         os._exit(1)
 
     return run
+
+
+def _admit(engine: _quickjs.Context, host: Host, modules: dict[str, str]) -> ModuleLoader | None:
+    """Give the agent the modules that are admitted. Without any, an engine that cannot be told refuses every import."""
+    try:
+        return ModuleLoader(engine, host, modules)
+    except (AttributeError, OSError, TypeError) as error:
+        if modules:
+            raise RuntimeError(f"this build of quickjs-ng cannot be given modules ({error})") from None
+        return None
 
 
 def _half_of_our_stack() -> int:

@@ -4,7 +4,7 @@
   'use strict';
   const G = globalThis;
   const { parse, stringify } = JSON;
-  const { freeze, defineProperty, getOwnPropertyNames, setPrototypeOf, keys } = Object;
+  const { freeze, defineProperty, getOwnPropertyNames, setPrototypeOf, keys, hasOwn } = Object;
   const { isFinite } = Number;
   const { ceil } = Math;
   const { isArray } = Array;
@@ -208,13 +208,25 @@
     },
   };
 
+  // As ShadowRealm's: a promise of one export. A relative specifier starts where the agent's own do.
+  function importValue(specifier, name) {
+    open('importValue');
+    if (typeof specifier !== 'string' || typeof name !== 'string') {
+      throw new TypeErr('importValue: the specifier and the name are strings');
+    }
+    return apply(then, import(specifier), [(module) => {
+      if (!hasOwn(module, name)) throw new TypeErr('importValue: ' + specifier + ' has no export ' + name);
+      return module[name];
+    }]);
+  }
+
   function close(value) {
     open('close');
     result = value === undefined ? 'null' : json(value, 'close: the value');
     closed = true;
   }
 
-  const globals = { context: deepFreeze(parse(contextJson)), state: freeze(state), emit, close };
+  const globals = { context: deepFreeze(parse(contextJson)), state: freeze(state), emit, importValue, close };
   if (scheduled) globals.scheduler = freeze(scheduler);
   for (const name of getOwnPropertyNames(globals)) {
     defineProperty(G, name, { value: freeze(globals[name]), writable: false, configurable: false, enumerable: true });

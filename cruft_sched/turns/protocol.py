@@ -49,6 +49,12 @@ class StateDelete(Struct, frozen=True, forbid_unknown_fields=True, tag="state_de
     key: str
 
 
+class ImportDenial(Struct, frozen=True, forbid_unknown_fields=True, tag="import_denial"):
+    """An import that the policy does not admit."""
+
+    specifier: Annotated[str, Meta(max_length=200)]
+
+
 class Suspend(Struct, frozen=True, forbid_unknown_fields=True, tag="suspend"):
     """Last: the turn asks to wait."""
 
@@ -82,7 +88,7 @@ class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
     attempted: Annotated[int, Meta(ge=0)]
 
 
-Message = Ready | Emit | StateSet | StateDelete | Suspend | Complete | Fail | Over
+Message = Ready | Emit | StateSet | StateDelete | ImportDenial | Suspend | Complete | Fail | Over
 
 _decoder = msgspec.json.Decoder(Message)
 

@@ -13,6 +13,7 @@ import os
 import sys
 from _thread import RLock
 
+from cruft_sched.turns.python_modules import FOLDER, AdmittedModules, import_value
 from cruft_sched.turns.python_values import deep_freeze, parse, to_json
 from cruft_sched.turns.python_waits import scheduler
 
@@ -29,18 +30,20 @@ _MIB = 1 << 20
 
 
 def prepare(
-    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int]
+    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int], modules: dict[str, str]
 ) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     _one_thread_at_a_time(host)
     _load_libraries()
     _withdraw()
+    sys.meta_path.append(AdmittedModules(host, modules))
     closing = Closing()
     module = sys.modules["__main__"] = type(sys)("__main__")
     names = module.__dict__
     names["__loader__"] = type("loader", (), {"get_source": lambda _name: source})  # what tracebacks quote from
     names |= {"context": deep_freeze(parse(context)), "state": _state(host, closing)}
     names |= _emit_and_close(host, closing)
+    names |= {name: closing.ends(name, import_value) for name in ("importValue", "import_value")}
     if scheduled:
         names["scheduler"] = scheduler(host, closing)
     _bound_memory(limits["max_rss_mb"] * _MIB)
@@ -138,7 +141,8 @@ def _one_thread_at_a_time(host: Host) -> None:
 
         return locked
 
-    for name in ("emit", "state_get", "state_keys", "state_set", "state_delete", "suspend", "complete", "fail"):
+    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "import_denial")
+    for name in (*calls, "suspend", "complete", "fail"):
         setattr(host, name, guarded(getattr(host, name)))
 
 
@@ -199,12 +203,16 @@ def _stack(error: BaseException) -> str:
         todo: list[Any] = [told]
         while todo:
             one = todo.pop()
-            one.stack[:] = [frame for frame in one.stack if frame.filename == _FILE]
+            one.stack[:] = [frame for frame in one.stack if _is_agents(frame.filename)]
             todo += [other for other in (one.__cause__, one.__context__, *(one.exceptions or ())) if other is not None]
         text = "".join(told.format())
     except BaseException:  # there is no memory left, or the agent has changed the library
         return ""
     return text if len(text) <= 4000 else f"{text[:1990]}\n […]\n{text[-1990:]}"
+
+
+def _is_agents(file: str) -> bool:
+    return file == _FILE or file.startswith(FOLDER)
 
 
 def _cut(text: str, length: int) -> str:

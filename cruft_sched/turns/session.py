@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Raw
 
 from cruft_sched.core import outcomes
-from cruft_sched.core.answers import schema_fault
+from cruft_sched.core.answers import event_fault, schema_fault
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.core.outcomes import (
     NULL,
@@ -19,6 +19,7 @@ from cruft_sched.core.outcomes import (
     CallTool,
     ChildError,
     Ending,
+    EventError,
     Request,
     RequestError,
     TurnError,
@@ -54,9 +55,12 @@ class TurnSession:
         *,
         may_suspend: bool,
         on_ready: Callable[[Level], None] = lambda _level: None,
+        expected_events: dict[str, Any] | None = None,
     ) -> None:
         self._may_suspend = may_suspend
         self._on_ready = on_ready
+        self._expected_events = expected_events
+        self._denials = 0
         self.state = dict(state)
         self._before = state
         self.events = 0
@@ -98,6 +102,10 @@ class TurnSession:
                 self._state_set(message.key, message.value)
             case protocol.StateDelete():
                 self._state_delete(message.key)
+            case protocol.ImportDenial():
+                self._within("max_events", self._budgets.max_events, self._denials + 1)
+                self._denials += 1
+                self._note("import_denial", {"specifier": message.specifier})
             case _:
                 self.ending = self._end(message)
 
@@ -118,6 +126,10 @@ class TurnSession:
     def _emit(self, event: Raw) -> None:
         self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(event)))
         self._within("max_events", self._budgets.max_events, self.events + 1)
+        if self._expected_events is not None:
+            fault = event_fault(_readable(event, "emit: the event"), self._expected_events)
+            if fault is not None:
+                raise TurnFailedError(EventError(message=f"an event is not as the policy expects: {fault:.500}"))
         self.events += 1
         self._note("emit", {"event": event})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
@@ -31,6 +32,10 @@ class Turn(Struct, frozen=True, kw_only=True):
     isolation: Isolation = "strict"
     scheduled: bool
     """Whether the agent sees `scheduler`."""
+    modules: dict[str, bytes] = {}
+    """What the agent may import: specifiers, and sources in its language."""
+    expected_events: dict[str, Any] | None = None
+    """Where given, the events that there may be: their kinds, and the schemas they must hold to."""
 
 
 def run_turn(
@@ -44,7 +49,14 @@ def run_turn(
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
-    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled, on_ready=on_ready)
+    session = TurnSession(
+        turn.budgets,
+        turn.state,
+        note,
+        may_suspend=turn.scheduled,
+        on_ready=on_ready,
+        expected_events=turn.expected_events,
+    )
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
     ending: Ending
     try:
@@ -66,11 +78,13 @@ def _pack(turn: Turn) -> bytes:
         "isolation": turn.isolation,
         "driver": os.getpid(),
         "scheduled": int(turn.scheduled),
+        "modules": len(turn.modules),
         "timeout_ms": budgets.timeout_ms,
         "max_rss_mb": budgets.max_rss_mb,
         "max_event_bytes": budgets.max_event_bytes,
         "max_state_bytes": budgets.max_state_bytes,
         "max_tool_arg_bytes": budgets.max_tool_arg_bytes,
     }
+    modules = [part for specifier, source in turn.modules.items() for part in (specifier.encode(), source)]
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
-    return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state]))
+    return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *modules, *state]))

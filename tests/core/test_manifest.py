@@ -29,6 +29,12 @@ def refusal(**fields: Any) -> str:
     return error.value.what
 
 
+def test_a_record_from_before_there_were_modules() -> None:
+    record = json.loads(manifests.encode(BLANK))
+    del record["bound"]
+    assert manifests.decode(json.dumps(record).encode(), "job") == BLANK
+
+
 def test_a_newer_schema() -> None:
     assert refusal(schema_version=2, new_field=1) == (
         "the manifest of job job has schema_version 2, and this cruft reads 1"

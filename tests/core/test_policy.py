@@ -9,7 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cruft_sched.core.admitted import integrity_fault
 from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, check_policy, decode_policy
+from cruft_sched.core.sealing import digest
+from cruft_sched.core.specifiers import resolve
 
 MINIMAL = {"agent": "agent.js", "audit_log": "audit.jsonl"}
 
@@ -93,12 +96,117 @@ def test_wrong_types_and_values(fields: dict[str, Any]) -> None:
     assert len(faults_of(**fields)) == 1
 
 
+B3 = "blake3:" + "0" * 64
+SRI = "sha256-" + "A" * 43 + "="
+
+
+@pytest.mark.parametrize(
+    ("agent", "specifiers"),
+    [
+        ("agent.js", ["util", "./util.js", "../shared/util.js", "@scope/pkg", "lib/a.mjs", "os", "é", "a.b-c_d~1"]),
+        ("agent.py", ["helper", "pkg", "pkg.sub", "pkg.sub.deep", "é", "_x"]),
+    ],
+)
+def test_specifiers(agent: str, specifiers: list[str]) -> None:
+    files = dict.fromkeys(specifiers, "x")
+    assert faults_of(agent=agent, modules=files) == []
+    assert faults_of(agent=agent, packages=files, package_integrity=dict.fromkeys(files, SRI)) == []
+
+
+@pytest.mark.parametrize(
+    ("agent", "specifier"),
+    [
+        *(("agent.js", name) for name in ["", "/a", "a/", "a//b", ".", "..", "./", "a/../b", "a/./b", "a b", "a:b"]),
+        *(("agent.js", name) for name in ["<input>", "a\0", "a\n", "a?b", "a#b", "a\\b", "\u202e", "x" * 201]),
+        *(("agent.py", name) for name in ["", "a-b", "a/b", ".a", "a.", "a..b", "1a", "./a.py", "@a", "x" * 201]),
+        *(("agent.py", name) for name in ["os", "os.path", "json", "_json", "__main__", "test", "winreg"]),
+    ],
+)
+@pytest.mark.parametrize("field", ["modules", "packages"])
+def test_bad_specifiers(agent: str, specifier: str, field: str) -> None:
+    faults = faults_of(agent=agent, **{field: {specifier: "x"}}, package_integrity={specifier: B3})
+    assert any(fault.startswith(f"$.{field}.{specifier}: ") for fault in faults)
+
+
+def test_every_fault_of_modules_and_packages_at_once() -> None:
+    faults = faults_of(
+        modules={"a": 5, "./b": "b.js", "std:c": "", "d": "d.js"},
+        packages={"b": "b.js", "d": "d.js", "e": "e.js", "f": "f.js"},
+        package_integrity={"b": B3, "d": SRI, "e": "md5-x", "g": 7},
+        expected_events={"k": None},
+    )
+    assert sorted(fault.partition(": ")[0] for fault in faults) == [
+        "$.expected_events.k",
+        "$.modules.a",
+        "$.modules.std:c",
+        "$.modules.std:c",
+        "$.package_integrity.e",
+        "$.package_integrity.f",
+        "$.package_integrity.g",
+        "$.package_integrity.g",
+        "$.packages.b",
+        "$.packages.d",
+    ]
+    assert "$.packages.b: is admitted already, as $.modules../b" in faults
+    assert "$.package_integrity.f: required, and missing" in faults
+    assert "$.package_integrity.g: there is no such package" in faults
+
+
+@pytest.mark.parametrize(
+    "text", ["", "blake3:", B3[:-1], B3 + "0", B3.upper(), B3 + "\n", SRI[:-1], SRI + "=", "sha512-x", SRI.upper()]
+)
+def test_bad_integrity(text: str) -> None:
+    assert any(
+        fault.startswith("$.package_integrity.a: ")
+        for fault in faults_of(packages={"a": "a.js"}, package_integrity={"a": text})
+    )
+
+
+def test_a_module_of_a_python_package_takes_the_package() -> None:
+    (fault,) = faults_of(agent="agent.py", modules={"pkg.sub": "x.py"})
+    assert fault == "$.modules.pkg.sub: the package pkg that it is in is not admitted"
+    assert (
+        faults_of(agent="agent.py", modules={"pkg.sub": "x"}, packages={"pkg": "y"}, package_integrity={"pkg": B3})
+        == []
+    )
+
+
+def test_the_integrity_of_a_package() -> None:
+    data = b"export const x = 1;\n"
+    known = "sha256-tA3t3mCCi/YdH62/w7t+ouBCHpUR0i8bX7RK5boH27M="
+    assert integrity_fault(data, digest(data)) is None
+    assert integrity_fault(data, known) is None
+    assert "package_integrity says blake3:000" in str(integrity_fault(data, B3))
+    assert f"has the hash {known}" in str(integrity_fault(data, SRI))
+
+
+def test_where_a_specifier_leads() -> None:
+    led = {
+        ("util", "lib/a.js"): "util",
+        ("./b.js", "lib/a.js"): "lib/b.js",
+        ("../b.js", "lib/a.js"): "b.js",
+        ("./c/../b.js", "a.js"): "b.js",
+        ("../b.js", "a.js"): "../b.js",
+        ("./b.js", "../lib/a.js"): "../lib/b.js",
+        ("../../b.js", "../lib/a.js"): "../../b.js",
+        ("./util", "<input>"): "util",
+        ("/etc/passwd", "lib/a.js"): "/etc/passwd",
+        ("./inner.js", "@scope/pkg"): "@scope/inner.js",
+    }
+    assert {(name, importer): resolve(name, importer) for name, importer in led} == led
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
     max_leaves=5,
 )
-names = st.sampled_from(["schema_version", "agent", "audit_log", "profile", "context", "state", "budgets", "x"])
+names = st.sampled_from(
+    [
+        *("schema_version", "agent", "audit_log", "profile", "context", "state", "budgets", "x"),
+        *("modules", "packages", "package_integrity", "expected_events"),
+    ]
+)
 
 
 @given(st.dictionaries(names, json_values))

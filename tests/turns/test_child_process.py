@@ -142,6 +142,9 @@ FORGED: dict[str, list[bytes]] = {
     "far deadline": [READY, b'{"type":"suspend","request":{"kind":"sleep_until","deadline_ms":9007199254740992}}'],
     "long name": [READY, b'{"type":"fail","error":{"name":"' + b"x" * 201 + b'","message":"","stack":""}}'],
     "empty line": [READY, b""],
+    "denial before ready": [b'{"type":"import_denial","specifier":"x"}'],
+    "denial of no text": [READY, b'{"type":"import_denial","specifier":5}'],
+    "long denial": [READY, b'{"type":"import_denial","specifier":"' + b"x" * 201 + b'"}'],
 }
 
 

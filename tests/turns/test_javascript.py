@@ -34,6 +34,8 @@ class Result:
             language=given.get("language", "javascript"),
             isolation=given.get("isolation", "strict"),
             scheduled=scheduled,
+            modules={name: text.encode() for name, text in given.get("modules", {}).items()},
+            expected_events=given.get("expected_events"),
         )
         self.outcome: TurnOutcome = run_turn(turn, self._note)
 
@@ -43,6 +45,10 @@ class Result:
     @property
     def events(self) -> list[Any]:
         return [json.loads(bytes(fields["event"])) for kind, fields in self.notes if kind == "emit"]
+
+    @property
+    def denials(self) -> list[str]:
+        return [fields["specifier"] for kind, fields in self.notes if kind == "import_denial"]
 
     @property
     def value(self) -> Any:
@@ -118,7 +124,7 @@ THROWN = {
     "throw new Proxy({}, {get() { throw 1 }})": ("Error", "an error that cannot be shown"),
     "await Promise.reject(new RangeError('r'))": ("RangeError", "r"),
     "let ; = 4": ("SyntaxError", "variable name expected"),
-    "import x from 'std'": ("ReferenceError", "could not load module 'std'"),
+    "import x from 'std'": ("Error", 'the import of "std" is not admitted by the policy'),
     "undefinedName": ("ReferenceError", "undefinedName is not defined"),
     "await new Promise(() => {})": ("Error", "the agent awaits something that can never happen"),
     "(function f() { f() })()": ("RangeError", "Maximum call stack size exceeded"),
