@@ -7,6 +7,7 @@ import resource
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
+from cruft_sched.turns import engine as below
 from cruft_sched.turns import rejections
 from cruft_sched.turns.host import Host
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _STACK_BYTES = 1 * _MIB
 _CONTROLS = ("watch", "broken", "finish")
+_CALLS = (
+    *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
+    *("fits", "suspend", "complete", "fail"),
+)
 
 
 def prepare(
@@ -27,19 +32,26 @@ def prepare(
     engine = _quickjs.Context()
     engine.set_memory_limit(limits["max_rss_mb"] * _MIB)
     engine.set_max_stack_size(min(_STACK_BYTES, _half_of_our_stack()))
-    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "fits", "suspend", "complete", "fail")
-    for name in calls:
+    for name in _CALLS:
         engine.add_callable(f"__{name}", getattr(host, name))
-    control = engine.eval(_read_prelude())(context, scheduled)
+    calls = "[" + ",".join(f'"{name}"' for name in _CALLS) + "]"
+    control = engine.eval(_read_prelude())(calls, context, scheduled)
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
+    counter = (
+        below.count_steps(engine, limits["max_steps"], _over(host, "max_steps")) if "max_steps" in limits else None
+    )
 
     def run() -> NoReturn:
+        _kept = counter  # as long as the engine runs
         try:
             watch(engine.module(source))
+            microtasks = 0
             while engine.execute_pending_job():
-                pass
+                microtasks += 1
+                if microtasks > limits["max_microtasks"]:
+                    host.over("max_microtasks", microtasks)
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))
         reason = unhandled()
@@ -49,6 +61,10 @@ def prepare(
         os._exit(1)
 
     return run
+
+
+def _over(host: Host, budget: str) -> Callable[[int], NoReturn]:
+    return lambda attempted: host.over(budget, attempted)
 
 
 def _half_of_our_stack() -> int:

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from cruft_sched.core.outcomes import Request
+from cruft_sched.core.outcomes import Duration, Request, ToolName
+
+_Attempted = Annotated[int, Meta(ge=0, le=1 << 62)]
 
 MAX_RESULT_BYTES = 1 << 20
 MAX_ENVELOPE_BYTES = 16 << 10
@@ -35,6 +37,31 @@ class StateDelete(Struct, frozen=True, forbid_unknown_fields=True, tag="state_de
     """One value less."""
 
     key: str
+
+
+class StateReset(Struct, frozen=True, forbid_unknown_fields=True, tag="state_reset"):
+    """No value any more."""
+
+
+class Note(Struct, frozen=True, forbid_unknown_fields=True, tag="note"):
+    """A remark of the agent's, for the audit log."""
+
+    note: Raw
+
+
+class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_call"):
+    """A tool, to be called while the child waits. It says nothing more before it has read the answer."""
+
+    tool: ToolName
+    args: Raw
+    timeout_ms: Duration | None = None
+
+
+class Refused(Struct, frozen=True, forbid_unknown_fields=True, tag="refused"):
+    """A budget that the child saw, and that the agent was told of by an exception. The turn goes on."""
+
+    budget: Literal["max_state_bytes", "max_tool_arg_bytes"]
+    attempted: _Attempted
 
 
 class Suspend(Struct, frozen=True, forbid_unknown_fields=True, tag="suspend"):
@@ -66,11 +93,13 @@ class Fail(Struct, frozen=True, forbid_unknown_fields=True, tag="fail"):
 class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
     """Last: a budget that the child saw first. The limit is the driver's own."""
 
-    budget: Literal["max_event_bytes"]
-    attempted: Annotated[int, Meta(ge=0)]
+    budget: Literal["max_event_bytes", "max_steps", "max_microtasks"]
+    attempted: _Attempted
 
 
-Message = Ready | Emit | StateSet | StateDelete | Suspend | Complete | Fail | Over
+Message = (
+    Ready | Emit | Note | StateSet | StateDelete | StateReset | ToolCall | Refused | Suspend | Complete | Fail | Over
+)
 
 _decoder = msgspec.json.Decoder(Message)
 

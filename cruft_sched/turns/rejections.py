@@ -2,9 +2,8 @@
 
 `async function main() { … } main();` is how many agents are written, and an error in it would vanish: the engine tells
 of it only through a callback that its Python package does not offer. So the callback is set on the engine itself, by
-ctypes. The package keeps the two pointers that this takes right behind the head of its Context object; that they are
-what they seem is checked with the engine's own function before they are used. Where anything is not as expected (a
-build without these symbols, another layout), nothing is watched, and the agent runs as it would have without this.
+ctypes. Where anything is not as expected (a build without these symbols, another layout), nothing is watched, and the
+agent runs as it would have without this.
 """
 
 from __future__ import annotations
@@ -13,13 +12,11 @@ import ctypes
 
 import _quickjs
 
+from cruft_sched.turns.engine import runtime_of
+
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_WORD = ctypes.sizeof(ctypes.c_void_p)
-_HEAD_WORDS = 2
-"""The head of a Python object: its count of references, and its type."""
 
 
 class _Value(ctypes.Structure):
@@ -35,7 +32,7 @@ def watch(engine: _quickjs.Context) -> Callable[[], str | None]:
     """Watch an engine. What is returned tells the reason of a rejection that nobody has handled so far, or None."""
     try:
         library = ctypes.CDLL(_quickjs.__file__)  # it lets go of the interpreter: a reason's toString may call the host
-        runtime = _runtime_of(engine, library)
+        runtime = runtime_of(engine, library)
         track, dup = library.JS_SetHostPromiseRejectionTracker, library.JS_DupValue
         read, free = library.JS_ToCStringLen2, library.JS_FreeValue
     except (AttributeError, OSError, TypeError):
@@ -67,14 +64,3 @@ def watch(engine: _quickjs.Context) -> Callable[[], str | None]:
         return None
 
     return reason
-
-
-def _runtime_of(engine: _quickjs.Context, library: ctypes.CDLL) -> int | None:
-    """The engine's runtime, if it can be told for sure."""
-    words = (ctypes.c_void_p * (_HEAD_WORDS + 2)).from_address(id(engine))
-    _count, kind, runtime, context = words
-    pointers = all(word and word > 1 << 16 and word % _WORD == 0 for word in (runtime, context))
-    if ctypes.sizeof(ctypes.c_uint64) != _WORD or kind != id(type(engine)) or not pointers:
-        return None
-    library.JS_GetRuntime.restype, library.JS_GetRuntime.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
-    return runtime if library.JS_GetRuntime(context) == runtime else None

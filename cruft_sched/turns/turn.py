@@ -8,11 +8,11 @@ from collections.abc import Callable
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.outcomes import Ending, Failed, Stopped, TurnOutcome
+from cruft_sched.core.outcomes import BudgetError, Ending, Failed, Stopped, TurnOutcome
 from cruft_sched.core.policy import Budgets
 from cruft_sched.turns import wire
-from cruft_sched.turns.launcher import Limits, TurnStoppedError, run_child
-from cruft_sched.turns.session import Sink, TurnFailedError, TurnSession
+from cruft_sched.turns.launcher import Limits, TurnStoppedError, Wall, run_child
+from cruft_sched.turns.session import Gate, Granted, Outcome, Sink, TurnFailedError, TurnSession, no_tools
 
 KILLED = 137
 """The exit code of a child that the driver killed."""
@@ -31,25 +31,42 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Whether the agent sees `scheduler`."""
 
 
-def run_turn(turn: Turn, note: Sink, stop: Callable[[], Stopped | None] = lambda: None) -> TurnOutcome:
+def run_turn(
+    turn: Turn,
+    note: Sink,
+    stop: Callable[[], Stopped | None] = lambda: None,
+    gate: Gate = no_tools,
+    pause: Callable[[], None] = lambda: None,
+) -> TurnOutcome:
     """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, and `stop`
-    is asked a few times a second whether to kill it.
+    is asked a few times a second whether to kill it. `gate` says which tools it may call, and calls them. `pause` is
+    called before anything is waited for: what was noted so far should be kept then.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
-    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled)
+
+    def perform(granted: Granted) -> Outcome:
+        pause()
+        outcome = granted(wall.passed)
+        wall.left_ms()  # a call that was given up has no outcome that the agent may see: the turn ends here
+        return outcome
+
+    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled, gate=gate, perform=perform)
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
+    wall = Wall(limits)
     ending: Ending
     try:
-        code = run_child(_pack(turn), limits, session.on_line)
+        code = run_child(_pack(turn), limits, session.on_line, wall, pause)
         ending = session.on_exit(code)
     except TurnFailedError as fault:
         code, ending = KILLED, Failed(error=fault.error)
     except TurnStoppedError as stopped:
         code, ending = KILLED, stopped.ending
-    if isinstance(ending, Failed | Stopped):
-        return TurnOutcome(ending=ending, state=turn.state, events=session.events, child_exit_code=code)
-    return TurnOutcome(ending=ending, state=session.state, events=session.events, child_exit_code=code)
+    if isinstance(ending, Failed) and isinstance(ending.error, BudgetError):
+        over = ending.error
+        note("budget_exceeded", {"budget": over.budget, "limit": over.limit, "attempted": over.attempted})
+    kept = turn.state if isinstance(ending, Failed | Stopped) else session.state
+    return TurnOutcome(ending=ending, state=kept, events=session.events, tools=session.tools, child_exit_code=code)
 
 
 def _pack(turn: Turn) -> bytes:
@@ -63,6 +80,9 @@ def _pack(turn: Turn) -> bytes:
         "max_event_bytes": budgets.max_event_bytes,
         "max_state_bytes": budgets.max_state_bytes,
         "max_tool_arg_bytes": budgets.max_tool_arg_bytes,
+        "max_microtasks": budgets.max_microtasks,
     }
+    if budgets.max_steps is not None:
+        head["max_steps"] = budgets.max_steps
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
     return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *state]))
