@@ -30,7 +30,7 @@ def read_frame(pipe: int) -> bytes:
 
 
 def _read(pipe: int) -> bytes:
-    data = os.read(pipe, 1 << 20)
+    data = os.read(pipe, 64 << 10)  # a pipe holds no more, and a larger buffer is a mapping of its own each time
     if not data:
         raise OSError("the driver has gone")
     return data
@@ -62,10 +62,10 @@ class Host:
         self._within("max_event_bytes", len(value.encode()))
         self._send(f'{{"type":"note","note":{value}}}')
 
-    def call_tool(self, request: str) -> str:
-        """Have a tool called, and wait for it. `request` is an object of `tool`, `args` and maybe `timeout_ms`; the
-        answer is one of `result` or `error`."""
-        self._send(f'{{"type":"tool_call",{request[1:]}')
+    def call_tool(self, tool: str, args: str, timeout_ms: str) -> str:
+        """Have a tool called, and wait for it (`timeout_ms` may be null). The answer is an object of `result` or
+        `error`."""
+        self._send(f'{{"type":"tool_call","tool":{tool},"args":{args},"timeout_ms":{timeout_ms}}}')
         try:
             return read_frame(self._answers).decode()
         except OSError:

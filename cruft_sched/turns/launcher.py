@@ -156,9 +156,9 @@ class _Talk:
             self._poll.unregister(self._job_pipe)
 
     def _answer(self, answer: bytes) -> None:
-        self._unsent = memoryview(answer)
         self._answered = True
         self._poll.register(self._job_pipe, select.POLLOUT)
+        self._unsent = memoryview(answer)
         self._feed()
 
     def _check_answer_was_read(self) -> None:

@@ -203,12 +203,10 @@
   async function callTool(name, args, given) {
     open('callTool');
     const options = readOptions('callTool', given, ['timeout_ms']);
-    let request = '{"tool":' + json(text('callTool', name, 'the tool'), '') + ',"args":';
-    request += boundedText('callTool', args, 'args');
-    if (options.timeout_ms !== undefined) {
-      request += ',"timeout_ms":' + milliseconds('callTool', options.timeout_ms, 'timeout_ms');
-    }
-    const answer = plain(parse(host.call_tool(request + '}')));
+    const tool = stringify(text('callTool', name, 'the tool'));
+    const ms = options.timeout_ms === undefined ? null : milliseconds('callTool', options.timeout_ms, 'timeout_ms');
+    // Three texts, not one put together here: the engine's package cannot take a large text that was put together.
+    const answer = plain(parse(host.call_tool(tool, boundedText('callTool', args, 'args'), stringify(ms))));
     if (answer.error !== undefined) throw toolError(plain(answer.error));
     return answer.result;
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cruft_sched.turns.python_values import parse
-from cruft_sched.turns.python_waits import bounded, name_of, object_of, options_of, timeout_of
+from cruft_sched.turns.python_waits import bounded, name_of, options_of, timeout_of
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ def tool_caller(host: Host) -> Callable[..., Any]:
     def call_tool(name: str, args: object = None, options: object = None, **keywords: object) -> Any:
         """What a tool returns, or ToolError. An option, in a dict or as a keyword: timeout_ms."""
         given = options_of("call_tool", options, keywords, ("timeout_ms",))
-        request = {"tool": name_of("call_tool", name, "the tool")}
-        request["args"] = bounded(host, args, "call_tool: args")
-        answer = parse(host.call_tool(object_of(**request, **timeout_of("call_tool", given))))
+        tool = name_of("call_tool", name, "the tool")
+        timeout_ms = timeout_of("call_tool", given).get("timeout_ms", "null")
+        answer = parse(host.call_tool(tool, bounded(host, args, "call_tool: args"), timeout_ms))
         if "error" in answer:
             raise _error(answer["error"])
         return answer["result"]

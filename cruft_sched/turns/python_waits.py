@@ -22,11 +22,11 @@ def scheduler(host: Host, closing: Closing) -> object:
 
     def sleep(ms: float) -> NoReturn:
         """Go on after so many milliseconds."""
-        host.suspend(object_of(kind='"sleep"', delay_ms=_milliseconds("scheduler.sleep", ms, "the time")))
+        host.suspend(_object(kind='"sleep"', delay_ms=_milliseconds("scheduler.sleep", ms, "the time")))
 
     def sleep_until(when: object) -> NoReturn:
         """Go on at an instant: ISO 8601, epoch milliseconds, or a datetime; in UTC where it does not say."""
-        host.suspend(object_of(kind='"sleep_until"', deadline_ms=_instant(when)))
+        host.suspend(_object(kind='"sleep_until"', deadline_ms=_instant(when)))
 
     def call_tool(name: str, args: object = None, options: object = None, **keywords: object) -> NoReturn:
         """Go on with the outcome of a durable tool. An option, in a dict or as a keyword: timeout_ms."""
@@ -34,7 +34,7 @@ def scheduler(host: Host, closing: Closing) -> object:
         given = options_of(call, options, keywords, ("timeout_ms",))
         request = {"kind": '"tool"', "tool": name_of(call, name, "the tool")}
         request["args"] = bounded(host, args, f"{call}: args")
-        host.suspend(object_of(**request, **timeout_of(call, given)))
+        host.suspend(_object(**request, **timeout_of(call, given)))
 
     def wait_for_input(kind: str, payload: object = None, options: object = None, **keywords: object) -> NoReturn:
         """Go on with a person's answer. Options, in a dict or as keywords: schema, timeout_ms, on_timeout."""
@@ -44,7 +44,7 @@ def scheduler(host: Host, closing: Closing) -> object:
         request["payload"] = bounded(host, payload, f"{call}: the payload")
         if "schema" in given:
             request["schema"] = bounded(host, given["schema"], f"{call}: the schema")
-        host.suspend(object_of(**request, **timeout_of(call, given)))
+        host.suspend(_object(**request, **timeout_of(call, given)))
 
     waits: dict[str, Callable[..., NoReturn]] = {"sleep": sleep, "sleepUntil": sleep_until, "sleep_until": sleep_until}
     waits |= {"callTool": call_tool, "call_tool": call_tool}
@@ -129,6 +129,6 @@ def bounded(host: Host, value: object, what: str) -> str:
     return text
 
 
-def object_of(**fields: str) -> str:
+def _object(**fields: str) -> str:
     """A JSON object of fields that are JSON already."""
     return "{" + ",".join(f'"{name}":{value}' for name, value in fields.items()) + "}"

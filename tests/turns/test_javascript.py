@@ -18,6 +18,7 @@ from cruft_sched.core.outcomes import (
     TurnOutcome,
 )
 from cruft_sched.core.policy import Budgets
+from cruft_sched.turns.session import no_tools
 from cruft_sched.turns.turn import Turn, run_turn
 
 
@@ -34,7 +35,8 @@ class Result:
             language=given.get("language", "javascript"),
             scheduled=scheduled,
         )
-        self.outcome: TurnOutcome = run_turn(turn, self._note)
+        stop, gate = given.get("stop", lambda: None), given.get("gate", no_tools)
+        self.outcome: TurnOutcome = run_turn(turn, self._note, stop, gate)
 
     def _note(self, kind: str, fields: Mapping[str, Any]) -> None:
         self.notes.append((kind, fields))
@@ -42,6 +44,10 @@ class Result:
     @property
     def events(self) -> list[Any]:
         return [json.loads(bytes(fields["event"])) for kind, fields in self.notes if kind == "emit"]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.notes]
 
     @property
     def value(self) -> Any:
