@@ -22,11 +22,15 @@ LIST_EMPTY = "list of an empty store"
 LIST_FULL = "list of 1,000 jobs"
 SWEPT = 200
 SWEEP = "sweep of 200 due jobs"
+EMITS = 10_000
+CALLS = 1_000
 
 _AGENTS = {
     "agent.js": 'emit({kind: "x"}); scheduler.sleep(86400000);',
     "agent.py": 'emit({"kind": "x"}); scheduler.sleep(86400000)',
     "again.js": 'emit({kind: "x"}); scheduler.sleep(0);',
+    "emits.js": f'for (let i = 0; i < {EMITS}; i++) emit({{kind: "x", i}}); scheduler.sleep(0);',
+    "calls.js": f'for (let i = 0; i < {CALLS}; i++) await callTool("echo", {{i}}); scheduler.sleep(0);',
 }
 
 
@@ -65,6 +69,23 @@ def _turn_tick(bench: Bench, store: _Store) -> Run:
         store.start(name)
     commands = iter([store.command("tick", name) for name in names])
     return lambda: bench.seconds(next(commands), b'"status":"awaiting_timer"')
+
+
+def emits(bench: Bench) -> Run:
+    """The tick of a turn that says much: what a line costs on its way from the agent into the audit log."""
+    return _again(_store(bench, "emits", "emits.js"))
+
+
+def calls(bench: Bench) -> Run:
+    """The tick of a turn that calls many tools: what a question of the agent and its answer cost."""
+    return _again(_store(bench, "calls", "calls.js"))
+
+
+def _again(store: _Store) -> Run:
+    """The next turn of one job that is due again after each."""
+    store.start("again")
+    tick = store.command("tick", "again")
+    return lambda: store.bench.seconds(tick, b'"status":"awaiting_timer"')
 
 
 def list_empty(bench: Bench) -> Run:
@@ -112,6 +133,8 @@ FIGURES = (
     Figure("not-ready tick", not_ready_tick, goal=14),
     Figure("tick with a JavaScript turn", javascript_tick, goal=20),
     Figure("tick with a Python turn", python_tick),
+    Figure("10,000 emits in one turn", emits, goal=40),
+    Figure("1,000 tool calls in one turn", calls, goal=40),
     Figure(LIST_EMPTY, list_empty),
     Figure(LIST_FULL, list_full),
     Figure(SWEEP, sweep),
@@ -140,7 +163,8 @@ class _Store:
 def _store(bench: Bench, name: str, agent: str = "agent.js") -> _Store:
     folder = os.path.join(bench.folder, name)
     os.mkdir(folder)
-    policy = json.dumps({"schema_version": 1, "agent": agent, "audit_log": "audit.jsonl"})
+    fields = {"schema_version": 1, "agent": agent, "audit_log": "audit.jsonl", "tools": ["echo"]}
+    policy = json.dumps(fields | {"budgets": {"max_events": EMITS}})
     for file, text in (("agent-policy.json", policy), (agent, _AGENTS[agent])):
         with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
             out.write(text)
