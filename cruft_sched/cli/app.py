@@ -23,7 +23,11 @@ TERMINATED = "terminated"
 
 TREE: dict[str, dict[str, str]] = {
     "cruft": {"agent": "Run agents, once or as durable jobs.", "demo": "See a job live through its life, in seconds."},
-    "cruft agent": {"run": "Run an agent once.", "schedule": "Start, advance and look at durable jobs."},
+    "cruft agent": {
+        "run": "Run an agent once.",
+        "schedule": "Start, advance and look at durable jobs.",
+        "doctor": "See how far this machine confines an agent.",
+    },
     "cruft agent schedule": {
         "start": "Make a durable job.",
         "tick": "Advance a job by one turn.",

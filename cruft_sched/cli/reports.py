@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cruft_sched.cli import human
+from cruft_sched.cli.app import complain
 from cruft_sched.ops.reports import Moved, NotReady, OverBudget, Report
 
 if TYPE_CHECKING:
@@ -28,6 +29,12 @@ def sentence(report: Report) -> Text:
             turn = f" (turn {report.turn_cursor})" if report.turn_id is not None else ""
             token = f", token {report.token}" if report.token is not None else ""
             return human.sentence(f"job {report.job_id} is ", human.status(report.status), f"{until}{turn}{token}")
+
+
+def warn(path: str, report: Report) -> None:
+    """Say on standard error, of the command at `path`, what a person should know of how the turn ran."""
+    if isinstance(report, Moved) and report.warning is not None:
+        complain(path, f"warning: job {report.job_id}: {report.warning}")
 
 
 def fault(report: Report) -> str | None:

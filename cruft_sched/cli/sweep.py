@@ -32,6 +32,7 @@ def run_sweep(
 
     def on_report(report: Report) -> None:
         show(output, report, lambda: reports.sentence(report))
+        reports.warn(ctx.command_path, report)
         fault = reports.fault(report)
         if fault is not None:
             complain(ctx.command_path, fault)

@@ -33,6 +33,11 @@ class Chain:
         return data + b"\n"
 
     @property
+    def started(self) -> bool:
+        """Whether the run has a line."""
+        return self._prev is not None
+
+    @property
     def head(self) -> AuditHead:
         """Where the run stands. Raises ValueError before its first line."""
         if self._prev is None:

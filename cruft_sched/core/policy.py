@@ -48,12 +48,17 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_age_ms: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
 
 
+Isolation = Literal["strict", "process"]
+"""How a turn's process is confined: by the whole compartment, or by being a process with limits, and no more."""
+
+
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The fields that this version understands; any other is refused."""
 
     schema_version: Literal[1] = 1
     agent: Text
     audit_log: Text
+    isolation: Isolation = "strict"
     profile: Text | None = None
     context: dict[str, Raw] = {}
     state: dict[str, Raw] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from cruft_sched.clock import Clock
 from cruft_sched.core import awaits, lifecycle, outcomes
@@ -25,6 +26,7 @@ from cruft_sched.core.manifest import AuditHead, Manifest
 from cruft_sched.core.outcomes import BudgetError, InputTimeoutError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets
 from cruft_sched.errors import CruftError, StorageError, SystemFailedError, UnavailableError
+from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.bound import Bound, read_bound
@@ -134,7 +136,8 @@ def _run_turn(
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
         raise
-    return moved(committed, command, name, outcome.child_exit_code)
+    report = moved(committed, command, name, outcome.child_exit_code)
+    return replace(report, warning=isolation.warning(bound.policy, turn.language))
 
 
 def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
@@ -204,6 +207,7 @@ def _turn(running: Manifest, bound: Bound) -> Turn:
         state=running.state,
         budgets=bound.policy.budgets,
         language=language_of(running.agent_path) or "",
+        isolation=bound.policy.isolation,
         scheduled=True,
     )
 
@@ -214,5 +218,4 @@ def _start_line(running: Manifest) -> dict[str, str]:
         "uid": running.uid,
         "policy_hash": running.policy_hash,
         "agent_hash": running.agent_hash,
-        "isolation": "process",
     }

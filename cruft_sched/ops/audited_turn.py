@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from msgspec import to_builtins
+
 from cruft_sched.clock import Clock
 from cruft_sched.core.audit import Chain
 from cruft_sched.core.manifest import AuditHead
 from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
 from cruft_sched.stores.audit_log import AuditLog
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Gate, no_tools
 from cruft_sched.turns.turn import Turn, run_turn
 
@@ -23,22 +26,28 @@ def run_audited(
     stop: Callable[[], Stopped | None] = lambda: None,
     gate: Gate = no_tools,
 ) -> tuple[TurnOutcome, AuditHead]:
-    """Run `turn`; `start` are the fields of its first line, `gate` its tools. Raises StorageError where the log cannot
-    be written, and then nothing of the turn counts."""
+    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
+    its tools. Raises StorageError where the log cannot be written, and then nothing of the turn counts."""
     chain = Chain(run_id)
     lines: list[bytes] = []  # as many as come at once are written at once: a write for each is half the cost of a turn
 
-    def note(kind: str, fields: Mapping[str, Any]) -> None:
+    def line(kind: str, fields: Mapping[str, Any]) -> None:
         lines.append(chain.line(kind, clock.now_ms(), fields))
+
+    def note(kind: str, fields: Mapping[str, Any]) -> None:
+        if not chain.started:  # it came to its end before it was ready
+            line("run_start", start)
+        line(kind, fields)
 
     def append() -> None:
         if lines:
             log.append(b"".join(lines))
             lines.clear()
 
-    note("run_start", start)
-    append()
-    outcome = run_turn(turn, note, stop, gate, append)
+    def ready(level: Level) -> None:
+        line("run_start", {**start, **to_builtins(level)})
+
+    outcome = run_turn(turn, note, stop, ready, gate=gate, pause=append)
     for kind, fields in _last_lines(outcome):
         note(kind, fields)
     append()

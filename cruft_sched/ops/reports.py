@@ -38,6 +38,8 @@ class Moved(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_ms: int | None = None
     token: str | None = None
     error: TurnError | None = None
+    warning: str | None = None
+    """What a person should know of how the turn ran, whatever came of it."""
 
 
 class OverBudget(Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from cruft_sched.clock import Clock
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.call_tool import gate_of
+from cruft_sched.ops.isolation import warning
 from cruft_sched.ops.project import compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.turn import Turn
@@ -28,6 +29,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     audit_log: str
     result: Raw | UnsetType = UNSET
     error: TurnError | UnsetType = UNSET
+    warning: str | UnsetType = UNSET
 
 
 def run(policy_path: str, clock: Clock) -> Ran:
@@ -40,13 +42,10 @@ def run(policy_path: str, clock: Clock) -> Ran:
         state=compact(project.policy.state),
         budgets=project.policy.budgets,
         language=language_of(project.agent_source.path) or "",
+        isolation=project.policy.isolation,
         scheduled=False,
     )
-    start = {
-        "policy_hash": project.policy_source.hash,
-        "agent_hash": project.agent_source.hash,
-        "isolation": "process",
-    }
+    start = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path) as log:
         gate = gate_of(project.policy, run_id, run_id, scheduled=False)
         outcome, _ = run_audited(turn, run_id, start, log, clock, gate=gate)
@@ -60,4 +59,5 @@ def run(policy_path: str, clock: Clock) -> Ran:
         audit_log=project.audit_path,
         result=ending.result if isinstance(ending, Completed) else UNSET,
         error=ending.error if isinstance(ending, Failed) else UNSET,
+        warning=warning(project.policy, turn.language) or UNSET,
     )

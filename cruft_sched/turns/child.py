@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import os
-import resource
 import sys
 
+from cruft_sched.turns.compartment.confine import confine, separate
+from cruft_sched.turns.compartment.kernel import CompartmentError
 from cruft_sched.turns.host import Host, read_frame
-from cruft_sched.turns.wire import DRIVER_GONE, NOT_READY, unpack
+from cruft_sched.turns.wire import NOT_READY, unpack
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import NoReturn
 
 _MIB = 1 << 20
 _INTERPRETER_BYTES = 192 * _MIB
 """Address space of the interpreter and the engine themselves, over which `max_rss_mb` is the agent's."""
 
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
+_TIERS = {"javascript": "strict", "python": "stdlib"}
+"""How far a language's process is confined: Python imports its standard library from files, as it goes."""
 
 
 def main() -> NoReturn:
@@ -33,13 +34,18 @@ def main() -> NoReturn:
         limits = {name: int(value) for name, value in head.items() if name.startswith("max_")}
         host = Host(job_pipe, out_pipe, limits, state)
         run = prepare(host, source, context, scheduled=head["scheduled"] == "1", limits=limits)
-        _die_with(int(head["driver"]))
-        _limit(timeout_ms=int(head["timeout_ms"]), memory_bytes=limits["max_rss_mb"] * _MIB)
+        level = _confine(head, pipes=(job_pipe, out_pipe), memory_bytes=limits["max_rss_mb"] * _MIB)
+    except CompartmentError as error:
+        _unready(out_pipe, str(error))
     except Exception as error:  # whatever it was, the agent does not run
-        os.write(out_pipe, f"{type(error).__name__}: {error}\n".encode()[:4096])
-        os._exit(NOT_READY)
-    host.ready()
+        _unready(out_pipe, f"{type(error).__name__}: {error}")
+    host.ready(level)
     run()
+
+
+def _unready(out_pipe: int, what: str) -> NoReturn:
+    os.write(out_pipe, what.encode("utf-8", "replace")[:4096] + b"\n")
+    os._exit(NOT_READY)
 
 
 def _runtime(language: str) -> Callable[..., Callable[[], NoReturn]]:
@@ -53,33 +59,17 @@ def _runtime(language: str) -> Callable[..., Callable[[], NoReturn]]:
     return javascript.prepare
 
 
-def _die_with(driver: int) -> None:
-    """Be killed when the driver dies; where it died before this was said, end here."""
-    if sys.platform == "linux":
-        import ctypes
-
-        if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, _SIGKILL) != 0:
-            raise OSError(ctypes.get_errno(), "PR_SET_PDEATHSIG")
-    if os.getppid() != driver:
-        os._exit(DRIVER_GONE)
-
-
-def _limit(timeout_ms: int, memory_bytes: int) -> None:
-    """No files, no processes, no core, bounded memory and CPU. The wall clock is the driver's."""
-    seconds = timeout_ms // 1000 + 2
-    limits = {
-        "RLIMIT_AS": memory_bytes + _INTERPRETER_BYTES,
-        "RLIMIT_CPU": seconds,
-        "RLIMIT_NOFILE": 16,
-        "RLIMIT_NPROC": 0,
-        "RLIMIT_FSIZE": 0,
-        "RLIMIT_CORE": 0,
-        "RLIMIT_MEMLOCK": 0,
-    }
-    for name, limit in limits.items():
-        which = getattr(resource, name, None)
-        if which is None:
-            continue  # not every system has every limit
-        hard = resource.getrlimit(which)[1]
-        bound = limit if hard == resource.RLIM_INFINITY else min(limit, hard)
-        resource.setrlimit(which, (bound, bound))
+def _confine(head: dict[str, str], pipes: Sequence[int], memory_bytes: int) -> dict[str, str | int]:
+    """Confine this process as far as the policy asks. Returns how far that is."""
+    driver, timeout_ms = int(head["driver"]), int(head["timeout_ms"])
+    memory_bytes += _INTERPRETER_BYTES
+    if head["isolation"] == "process":
+        return separate(driver=driver, timeout_ms=timeout_ms, memory_bytes=memory_bytes)
+    return confine(
+        _TIERS[head["language"]],
+        driver=driver,
+        pipes=pipes,
+        readable=[entry for entry in sys.path if os.path.exists(entry)],
+        timeout_ms=timeout_ms,
+        memory_bytes=memory_bytes,
+    )

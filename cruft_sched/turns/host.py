@@ -48,9 +48,12 @@ class Host:
         self._state = state
         self._state_bytes = EMPTY_STATE_BYTES + sum(_size(key, value) for key, value in state.items())
 
-    def ready(self) -> None:
-        """Say that agent code is about to run."""
-        self._send('{"type":"ready"}')
+    def ready(self, level: dict[str, str | int]) -> None:
+        """Say that agent code is about to run, and how far the process is confined."""
+        fields = [
+            f'"{name}":{value}' if isinstance(value, int) else f'"{name}":"{value}"' for name, value in level.items()
+        ]
+        self._send(f'{{"type":"ready","level":{{{",".join(fields)}}}}}')
 
     def emit(self, event: str) -> None:
         """Put one event into the audit log."""

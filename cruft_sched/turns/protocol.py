@@ -16,8 +16,20 @@ MAX_ENVELOPE_BYTES = 16 << 10
 """What a message may hold beside the value it carries: names, an error's texts."""
 
 
+class Level(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How far a turn's process is confined: `process`, a process of its own with limits; `strict`, with seccomp, of a
+    tier, and Landlock, of an ABI, and what became of the driver's identity."""
+
+    isolation: Literal["strict", "process"]
+    tier: Literal["strict", "stdlib"] | None = None
+    landlock_abi: Annotated[int, Meta(ge=1)] | None = None
+    identity: Literal["own", "dropped", "kept"] | None = None
+
+
 class Ready(Struct, frozen=True, forbid_unknown_fields=True, tag="ready"):
     """The child is confined; agent code comes next."""
+
+    level: Level
 
 
 class Emit(Struct, frozen=True, forbid_unknown_fields=True, tag="emit"):

@@ -29,6 +29,7 @@ from cruft_sched.core.policy import Budgets
 from cruft_sched.core.sealing import digest
 from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol, wire
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
 
 _SUSPEND = b'{"type":"suspend"'
@@ -69,11 +70,13 @@ class TurnSession:
         note: Sink,
         *,
         may_suspend: bool,
+        on_ready: Callable[[Level], None] = lambda _level: None,
         gate: Gate = no_tools,
         perform: Callable[[Granted], Outcome] = lambda granted: granted(lambda: None),
     ) -> None:
         """`perform` makes a call that the gate has granted, and raises where the turn must end in it."""
         self._may_suspend = may_suspend
+        self._on_ready = on_ready
         self._gate = gate
         self._perform = perform
         self.state = dict(state)
@@ -116,6 +119,7 @@ class TurnSession:
         match message:
             case protocol.Ready():
                 self.ready = True
+                self._on_ready(message.level)
             case protocol.Emit():
                 self._emit(message.event)
             case protocol.Note():
@@ -290,8 +294,8 @@ def _readable(value: Raw, what: str) -> Any:
 
 def _unready(line: bytes) -> UnavailableError:
     """What the child said instead of `ready`: no agent code has run, and nothing is the agent's fault."""
-    said = line.decode(errors="replace")[:500]
-    return UnavailableError(f"the turn's process could not start: {said}", "mend the installation")
+    said, _, todo = line.decode(errors="replace")[:1000].partition("; ")
+    return UnavailableError(f"the turn's process could not start: {said}", todo or "mend the installation")
 
 
 def _size(key: str, value: Raw) -> int:

@@ -9,9 +9,10 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cruft_sched.core.outcomes import BudgetError, Ending, Failed, Stopped, TurnOutcome
-from cruft_sched.core.policy import Budgets
+from cruft_sched.core.policy import Budgets, Isolation
 from cruft_sched.turns import wire
 from cruft_sched.turns.launcher import Limits, TurnStoppedError, Wall, run_child
+from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Gate, Granted, Outcome, Sink, TurnFailedError, TurnSession, no_tools
 
 KILLED = 137
@@ -27,6 +28,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     state: dict[str, Raw]
     budgets: Budgets
     language: str = "javascript"
+    isolation: Isolation = "strict"
     scheduled: bool
     """Whether the agent sees `scheduler`."""
 
@@ -35,12 +37,15 @@ def run_turn(
     turn: Turn,
     note: Sink,
     stop: Callable[[], Stopped | None] = lambda: None,
+    on_ready: Callable[[Level], None] = lambda _level: None,
+    *,
     gate: Gate = no_tools,
     pause: Callable[[], None] = lambda: None,
 ) -> TurnOutcome:
-    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, and `stop`
-    is asked a few times a second whether to kill it. `gate` says which tools it may call, and calls them. `pause` is
-    called before anything is waited for: what was noted so far should be kept then.
+    """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
+    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs. `gate`
+    says which tools it may call, and calls them. `pause` is called before anything is waited for: what was noted so far
+    should be kept then.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
@@ -51,7 +56,15 @@ def run_turn(
         wall.left_ms()  # a call that was given up has no outcome that the agent may see: the turn ends here
         return outcome
 
-    session = TurnSession(turn.budgets, turn.state, note, may_suspend=turn.scheduled, gate=gate, perform=perform)
+    session = TurnSession(
+        turn.budgets,
+        turn.state,
+        note,
+        may_suspend=turn.scheduled,
+        on_ready=on_ready,
+        gate=gate,
+        perform=perform,
+    )
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
     wall = Wall(limits)
     ending: Ending
@@ -73,6 +86,7 @@ def _pack(turn: Turn) -> bytes:
     budgets = turn.budgets
     head: dict[str, str | int] = {
         "language": turn.language,
+        "isolation": turn.isolation,
         "driver": os.getpid(),
         "scheduled": int(turn.scheduled),
         "timeout_ms": budgets.timeout_ms,

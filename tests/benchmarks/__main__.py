@@ -90,7 +90,7 @@ def _row(summary: Summary) -> tuple[str, ...]:
         _number(summary.median_ms),
         _number(summary.min_ratio),
         _number(summary.max_ratio),
-        "" if summary.goal is None else f"{summary.goal:g}",
+        "" if summary.goal is None else str(summary.goal),
         {None: "", True: "reached", False: "not reached"}[summary.reached],
     )
 

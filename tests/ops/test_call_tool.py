@@ -177,3 +177,10 @@ def test_what_was_emitted_is_in_the_log_while_the_turn_goes_on(tmp_path: Path) -
     with pytest.raises(KeyboardInterrupt):
         tick(project.store, "job", project.clock, stop=stop)
     assert [line["type"] for line in project.audit()] == ["run_start", "emit", "run_end", "run_void"]
+
+
+def test_a_turn_that_ends_before_it_is_ready_has_a_first_line_too(tmp_path: Path) -> None:
+    project = Project(tmp_path, "", budgets={"timeout_ms": 1})
+    project.start()
+    assert run(project).status == "failed"
+    assert [line["type"] for line in project.audit()] == ["run_start", "budget_exceeded", "run_end"]

@@ -19,7 +19,7 @@ from cruft_sched.turns import launcher, wire
 from cruft_sched.turns.launcher import Limits, TurnStoppedError
 from cruft_sched.turns.session import TurnFailedError, TurnSession
 
-READY = b'{"type":"ready"}'
+READY = b'{"type":"ready","level":{"isolation":"process"}}'
 COMPLETE = b'{"type":"complete","result":1}'
 
 

@@ -33,10 +33,11 @@ class Result:
             state={key: Raw(json.dumps(value).encode()) for key, value in given.get("state", {}).items()},
             budgets=given.get("budgets", Budgets(timeout_ms=10_000)),
             language=given.get("language", "javascript"),
+            isolation=given.get("isolation", "strict"),
             scheduled=scheduled,
         )
         stop, gate = given.get("stop", lambda: None), given.get("gate", no_tools)
-        self.outcome: TurnOutcome = run_turn(turn, self._note, stop, gate)
+        self.outcome: TurnOutcome = run_turn(turn, self._note, stop, gate=gate)
 
     def _note(self, kind: str, fields: Mapping[str, Any]) -> None:
         self.notes.append((kind, fields))

@@ -96,14 +96,15 @@ def test_threads_delay_nothing() -> None:
         "import threading, time\n"
         "try: threading.Thread(target=time.sleep, args=(60,)).start()\n"
         "except RuntimeError: pass  # not as root: no thread can be started at all\n"
-        "close('over')"
+        "close('over')",
+        isolation="process",
     )
     assert ran.value == "over"
 
 
 def test_a_process_that_the_agent_leaves_behind_is_killed() -> None:
     source = "import os, time\npid = os.fork()\nif pid == 0: time.sleep(60)\nelse: close(pid)"
-    ran = run(source, budgets=Budgets(timeout_ms=20_000))
+    ran = run(source, budgets=Budgets(timeout_ms=20_000), isolation="process")
     if isinstance(ran.outcome.ending, Failed):
         assert ran.error.name == "BlockingIOError"  # not as root: no process can be started at all
         return
@@ -113,7 +114,7 @@ def test_a_process_that_the_agent_leaves_behind_is_killed() -> None:
 def test_leaving_by_the_back_door_is_a_failure() -> None:
     assert "without a last message" in str(run("import os\nos._exit(0)").error)
     assert "exited with code 3" in str(run("import os\nos._exit(3)").error)
-    assert "killed by signal 9" in str(run("import os\nos.kill(os.getpid(), 9)").error)
+    assert "killed by signal 9" in str(run("import os\nos.kill(os.getpid(), 9)", isolation="process").error)
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,14 @@ finally: emit({})""",
 }
 
 
+NOT_CONFINED = ("asyncio", "signal")
+"""What the compartment leaves no agent: a socket pair for an event loop to wake up by, and handlers of signals."""
+
+
 @pytest.mark.parametrize(("language", "name"), [(one, name) for one in SUSPENSIONS for name in SUSPENSIONS[one]])
 def test_nothing_of_the_agent_runs_after_a_suspension(language: str, name: str) -> None:
-    ran = Result(SUSPENSIONS[language][name], language=language)
+    isolation = "process" if name in NOT_CONFINED else "strict"
+    ran = Result(SUSPENSIONS[language][name], language=language, isolation=isolation)
     assert ran.outcome.ending == Suspended(request=Sleep(delay_ms=5))
     assert ran.events == []
     assert ran.outcome.child_exit_code == 0
@@ -82,7 +87,9 @@ LEFT_BEHIND = {
 def test_a_process_that_the_agent_leaves_behind_delays_nothing_and_is_killed(name: str, end: str) -> None:
     refused = "except OSError: pid = 0  # not as root: no process can be started at all\n"
     start = "try:\n" + "".join(f"    {line}\n" for line in LEFT_BEHIND[name].splitlines())
-    ran = Result(f"import os, sys, time\n{start}{refused}emit({{'pid': pid}})\n{end}", language="python")
+    ran = Result(
+        f"import os, sys, time\n{start}{refused}emit({{'pid': pid}})\n{end}", language="python", isolation="process"
+    )
     assert type(ran.outcome.ending).__name__ == {"c": "Completed", "s": "Suspended", "r": "Failed"}[end[0]]
     (event,) = ran.events
     assert event["pid"] == 0 or gone(event["pid"])
@@ -96,7 +103,7 @@ except OSError: pid = None
 if pid == 0: emit({"from": "the fork"})
 if pid: os.waitpid(pid, 0)
 emit({"from": "the agent"})"""
-    ran = Result(source, language="python")
+    ran = Result(source, language="python", isolation="process")
     assert isinstance(ran.outcome.ending, Completed)
     assert ran.events == [{"from": "the agent"}]
 
@@ -112,7 +119,7 @@ try:
     for thread in threads: thread.join()
 except RuntimeError: [speak(n) for n in range(4)]  # not as root: no thread can be started at all
 scheduler.call_tool("echo")"""
-    ran = Result(source, language="python")
+    ran = Result(source, language="python", isolation="process")
     assert isinstance(ran.request, CallTool)
     assert sorted((event["n"], event["i"]) for event in ran.events) == [(n, i) for n in range(4) for i in range(20)]
 
@@ -125,6 +132,6 @@ def speak():
 try: threading.Thread(target=speak).start()
 except RuntimeError: pass
 state.set("a", 1)"""
-    ran = Result(source, language="python")
+    ran = Result(source, language="python", isolation="process")
     assert isinstance(ran.outcome.ending, Completed)
     assert ran.state == {"a": 1}

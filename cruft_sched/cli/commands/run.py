@@ -24,6 +24,8 @@ def command(ctx: click.Context, policy: str, output: str) -> None:
     ran = run(policy, SystemClock())
     counted = f", {ran.events} events in {ran.audit_log}"
     show(output, ran, lambda: human.sentence(f"run {ran.run_id} is ", human.status(ran.status), counted))
+    if ran.warning is not UNSET:
+        complain(ctx.command_path, f"warning: {ran.warning}")
     if ran.error is not UNSET:
         complain(ctx.command_path, f"{ran.error}; its lines in {ran.audit_log} say more")
         ctx.exit(EXIT_TURN_FAILED)

@@ -76,6 +76,7 @@ def finish(ctx: click.Context, report: Report, output: str) -> None:
     from cruft_sched.cli import reports
 
     show(output, report, lambda: reports.sentence(report))
+    reports.warn(ctx.command_path, report)
     fault = reports.fault(report)
     if fault is not None:
         complain(ctx.command_path, fault)
