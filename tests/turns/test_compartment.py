@@ -197,6 +197,13 @@ def test_the_doctor_names_what_an_old_kernel_lacks(missing: str) -> None:
     assert missing in ran.stderr.decode().lower()
 
 
+def test_the_demo_goes_on_without_a_compartment_and_says_so() -> None:
+    ran = without(LANDLOCK, "demo")
+    assert ran.returncode == 0, ran.stderr
+    assert b"No compartment here" in ran.stdout
+    assert b"Every outcome was right." in ran.stdout
+
+
 @pytest.mark.parametrize(("system", "machine"), [("darwin", "x86_64"), ("linux", "riscv64")])
 def test_other_systems_and_processors_are_refused(system: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", system)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import sys
-from contextlib import suppress
 
 from cruft_sched.turns.compartment import identity, landlock, limits, seccomp
 from cruft_sched.turns.compartment.kernel import LESS, CompartmentError, call, processor
@@ -17,8 +15,6 @@ if TYPE_CHECKING:
 
 _GRACE_MS = 500
 """How long after the driver should have killed the process the kernel does it."""
-
-_LIBRARIES = ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libuuid.so.1")
 
 _FIRST_DESCRIPTOR, _LAST_DESCRIPTOR = 3, 0xFFFFFFFF
 
@@ -32,10 +28,7 @@ def confine(
     any of it cannot be had.
     """
     processor()
-    if tier == "strict":
-        readable = ()
-    else:
-        _load_libraries()
+    readable = readable if tier == "stdlib" else ()
     try:
         who = identity.drop(readable)
         identity.die_with_driver()
@@ -52,14 +45,6 @@ def confine(
         call_name = error.filename or "a system call"
         raise CompartmentError(f"the kernel refused {call_name} ({error.strerror})", LESS) from None
     return {"isolation": "strict", "tier": tier, "landlock_abi": abi, "identity": who}
-
-
-def _load_libraries() -> None:
-    """Load what extension modules of the standard library (binascii, zlib, bz2, lzma, uuid) need of the system's own
-    libraries: no file of those can be opened later. The large ones (sqlite3, ssl) are left out: 1 to 5 ms each."""
-    for name in _LIBRARIES:
-        with suppress(OSError):  # this Python has it inside, or does without
-            ctypes.CDLL(name)
 
 
 def separate(*, driver: int, timeout_ms: int, memory_bytes: int) -> dict[str, str | int]:
