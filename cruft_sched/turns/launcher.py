@@ -157,6 +157,8 @@ class _Talk:
             self._poll.unregister(self._job_pipe)
 
     def _answer(self, answer: bytes) -> None:
+        if self._unsent:
+            raise TurnFailedError(ChildError(message="the turn's process asked before it had read its job"))
         self._answered = True
         self._poll.register(self._job_pipe, select.POLLOUT)
         self._unsent = memoryview(answer)

@@ -228,6 +228,12 @@ def test_a_child_that_does_not_read_its_answer_may_not_speak_on(
     assert lines == [b"a"]
 
 
+def test_a_child_that_does_not_read_its_job_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_BOOT", "import os, sys, time; os.write(int(sys.argv[2]), b'a\\n'); time.sleep(60)")
+    with pytest.raises(TurnFailedError, match="asked before it had read its job"):
+        launcher.run_child(b"x" * (1 << 20), Limits(timeout_ms=5000, max_line_bytes=1000), lambda _line: b"1\nx")
+
+
 def test_answers_that_are_read_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[int] = []
     lines: list[bytes] = []
