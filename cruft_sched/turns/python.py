@@ -156,9 +156,11 @@ def _state(host: Host, closing: Closing) -> object:
         """The keys, in a list."""
         return parse(host.state_keys())
 
-    return closing.frozen(
-        "state", {"get": get, "set": set_, "delete": delete, "list": list_, "reset": host.state_reset}
-    )
+    def reset() -> None:
+        """Forget every value."""
+        host.state_reset()
+
+    return closing.frozen("state", {"get": get, "set": set_, "delete": delete, "list": list_, "reset": reset})
 
 
 def _key(name: object) -> str:

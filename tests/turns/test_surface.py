@@ -7,6 +7,7 @@ import json
 import pytest
 
 from cruft_sched.core.outcomes import RequestError
+from cruft_sched.core.policy import Budgets
 from tests.turns.test_both_languages import JS, both, run
 
 
@@ -61,8 +62,6 @@ def test_a_reset_empties_the_state(language: str) -> None:
 
 @both
 def test_a_reset_makes_room(language: str) -> None:
-    from cruft_sched.core.policy import Budgets
-
     source = 'state.reset(); state.set("b", "%s")' % ("x" * 42)
     full = {"a": "x" * 42}
     exact = Budgets(timeout_ms=10_000, max_state_bytes=len('{"b":""}') + 42)

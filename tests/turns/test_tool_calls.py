@@ -240,24 +240,19 @@ def test_the_time_of_a_tool_is_the_turns_own(language: str) -> None:
 
 
 @both
-def test_a_turn_that_is_told_to_stop_gives_its_tool_up(language: str) -> None:
-    asked: list[int] = []
-
-    def stop() -> Stopped | None:
-        asked.append(1)
-        return Stopped(reason="cancelled") if performing else None
-
-    performing: list[int] = []
+def test_a_turn_that_is_told_to_stop_gives_its_tool_up(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    performing: list[Call] = []
 
     def slow(call: Call) -> Raw:
-        performing.append(1)
+        performing.append(call)
         call.pause(60_000)
         return registry.as_json("late")
 
-    monkey = pytest.MonkeyPatch()
-    with monkey.context() as patch:
-        patch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=slow)})
-        ran = calling(language, "await callTool('echo'); emit({})", "call_tool('echo'); emit({})", stop=stop)
+    def stop() -> Stopped | None:
+        return Stopped(reason="cancelled") if performing else None
+
+    monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=slow)})
+    ran = calling(language, "await callTool('echo'); emit({})", "call_tool('echo'); emit({})", stop=stop)
     assert ran.outcome.ending == Stopped(reason="cancelled")
     assert ran.kinds == ["tool_call"]
 
