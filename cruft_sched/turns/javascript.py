@@ -7,9 +7,9 @@ import resource
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
-from cruft_sched.turns import engine as below
 from cruft_sched.turns import rejections
 from cruft_sched.turns.host import Host
+from cruft_sched.turns.steps import count_steps
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ def prepare(
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
-    counter = (
-        below.count_steps(engine, limits["max_steps"], _over(host, "max_steps")) if "max_steps" in limits else None
-    )
+    counter = _count_steps(engine, host, limits)
 
     def run() -> NoReturn:
         _kept = counter  # as long as the engine runs
@@ -63,8 +61,11 @@ def prepare(
     return run
 
 
-def _over(host: Host, budget: str) -> Callable[[int], NoReturn]:
-    return lambda attempted: host.over(budget, attempted)
+def _count_steps(engine: _quickjs.Context, host: Host, limits: dict[str, int]) -> object:
+    """End the turn at `max_steps`, where the policy has it."""
+    if "max_steps" not in limits:
+        return None
+    return count_steps(engine, limits["max_steps"], lambda steps: host.over("max_steps", steps))
 
 
 def _half_of_our_stack() -> int:

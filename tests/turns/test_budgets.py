@@ -11,7 +11,8 @@ from cruft_sched.core.outcomes import BudgetError, Completed, Suspended
 from cruft_sched.core.policy import Budgets, Policy
 from cruft_sched.errors import UnavailableError
 from cruft_sched.ops.call_tool import gate_of
-from cruft_sched.turns import engine, launcher
+from cruft_sched.turns import launcher
+from cruft_sched.turns.steps import count_steps
 from tests.turns.test_both_languages import JS, PY, both, run
 from tests.turns.test_javascript import Result
 
@@ -221,8 +222,8 @@ def test_without_max_steps_there_is_no_such_bound(language: str) -> None:
 
 def test_steps_that_cannot_be_counted_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     boot = (
-        "import sys; sys.path[:0] = sys.argv[3:]; from cruft_sched.turns import engine;"
-        "engine.runtime_of = lambda *_: None; from cruft_sched.turns.child import main; main()"
+        "import sys; sys.path[:0] = sys.argv[3:]; from cruft_sched.turns import engine; word = engine.ctypes.c_uint32;"
+        "engine._WORD = engine.ctypes.sizeof(word); from cruft_sched.turns.child import main; main()"
     )
     monkeypatch.setattr(launcher, "_BOOT", boot)
     assert bounded(JS, "close(1)", "").value == 1
@@ -236,7 +237,7 @@ def test_an_engine_of_another_layout_is_not_touched() -> None:
         __slots__ = ("context", "runtime")
 
     with pytest.raises(OSError, match="max_steps cannot be kept"):
-        engine.count_steps(Other(), 10_000, lambda _steps: None)
+        count_steps(Other(), 10_000, lambda _steps: None)
 
 
 @both
