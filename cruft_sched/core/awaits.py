@@ -23,6 +23,10 @@ class WaitError(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, o
     late_result_suppressed: bool | None = None
 
 
+class InvalidArgsError(WaitError, frozen=True, kw_only=True):
+    """The tool did nothing, since its arguments are not what it takes."""
+
+
 class Started(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="state", tag="started"):
     """A tool that writes was started (UTC epoch ms), and nothing more is known of it."""
 

@@ -51,6 +51,7 @@ class Suspended(Struct, frozen=True, kw_only=True):
     wait: Await
     state: dict[str, Raw]
     events: int
+    tools: int = 0
     audit: AuditHead
 
 
@@ -61,6 +62,7 @@ class Completed(Struct, frozen=True, kw_only=True):
     result: Raw
     state: dict[str, Raw]
     events: int
+    tools: int = 0
     audit: AuditHead
 
 
@@ -262,7 +264,7 @@ def _turn_over(
         "interruptions": 0,
         "state": event.state,
         "result": NULL,
-        "budget_ledger": replace(ledger, events=ledger.events + event.events),
+        "budget_ledger": replace(ledger, events=ledger.events + event.events, tools=ledger.tools + event.tools),
         "audit": event.audit,
     }
 

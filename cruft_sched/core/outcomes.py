@@ -84,7 +84,8 @@ class InputTimeoutError(_Error, frozen=True, kw_only=True, tag="input_timeout"):
 
 TurnError = AgentError | BudgetError | RequestError | EventError | ChildError | InterruptionError | InputTimeoutError
 
-_Duration = Annotated[int, Meta(ge=0, le=MAX_SLEEP_MS)]
+Duration = Annotated[int, Meta(ge=0, le=MAX_SLEEP_MS)]
+ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
 class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -94,7 +95,7 @@ class _Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, ta
 class Sleep(_Request, frozen=True, kw_only=True, tag="sleep"):
     """For a while (ms)."""
 
-    delay_ms: _Duration
+    delay_ms: Duration
 
 
 class SleepUntil(_Request, frozen=True, kw_only=True, tag="sleep_until"):
@@ -106,9 +107,9 @@ class SleepUntil(_Request, frozen=True, kw_only=True, tag="sleep_until"):
 class CallTool(_Request, frozen=True, kw_only=True, tag="tool"):
     """For a tool's outcome. `timeout_ms` is the agent's wish; the policy's `tool_timeout_ms` bounds it."""
 
-    tool: Annotated[str, Meta(min_length=1, max_length=200)]
+    tool: ToolName
     args: Raw
-    timeout_ms: _Duration | None = None
+    timeout_ms: Duration | None = None
 
 
 class Ask(_Request, frozen=True, kw_only=True, tag="input"):
@@ -117,7 +118,7 @@ class Ask(_Request, frozen=True, kw_only=True, tag="input"):
     input_kind: Annotated[str, Meta(min_length=1, max_length=200)]
     payload: Raw
     schema: Raw = NULL
-    timeout_ms: _Duration | None = None
+    timeout_ms: Duration | None = None
     on_timeout: Literal["resume", "fail"] = "resume"
 
 
@@ -151,10 +152,20 @@ class Stopped(Struct, frozen=True, kw_only=True):
 Ending = Suspended | Completed | Failed | Stopped
 
 
+class Denied(Struct, frozen=True, kw_only=True):
+    """A call within a turn that the policy or the catalogue does not allow, as the agent sees it."""
+
+    message: str
+    tool: str
+    disposition: Literal["denied"] = "denied"
+
+
 class TurnOutcome(Struct, frozen=True, kw_only=True):
     """All that a turn leaves: its ending, the state it would keep, what it counted, how its process exited."""
 
     ending: Ending
     state: dict[str, Raw]
     events: int
+    tools: int = 0
+    """Tools that were called within the turn."""
     child_exit_code: int

@@ -36,6 +36,8 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one turn, one tool call, and (the last two) one job may use."""
 
     timeout_ms: Milliseconds = 30_000
+    max_steps: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
+    max_microtasks: Annotated[int, Meta(ge=1, le=1 << 53)] = 100_000
     max_rss_mb: Annotated[int, Meta(ge=16, le=65_536)] = 256
     max_events: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     max_event_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 64 << 10

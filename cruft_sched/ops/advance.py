@@ -30,6 +30,7 @@ from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.bound import Bound, read_bound
+from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.project import language_of
 from cruft_sched.ops.reports import Command, Moved, Report, moved, over_budget
 from cruft_sched.ops.settle import settle_tool
@@ -129,7 +130,8 @@ def _run_turn(
     stopped = stopper(held, started, stop)
     try:
         running = held.commit(started)
-        outcome, head = run_audited(turn, name, _start_line(running), log, clock, stopped)
+        gate = gate_of(bound.policy, running.uid, name, scheduled=True)
+        outcome, head = run_audited(turn, name, _start_line(running), log, clock, stopped, gate)
         committed = _commit(held, running, outcome, head, clock.now_ms())
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
@@ -152,10 +154,10 @@ def _after(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHe
     match outcome.ending:
         case outcomes.Suspended(request=request):
             wait = asked(request, running, _turn_id(running), held.store.store_key(), now)
-            event = Suspended(wait=wait, state=outcome.state, events=outcome.events, audit=head)
+            event = Suspended(wait=wait, state=outcome.state, events=outcome.events, tools=outcome.tools, audit=head)
             return advance(running, event, now)
         case outcomes.Completed(result=result):
-            done = Completed(result=result, state=outcome.state, events=outcome.events, audit=head)
+            done = Completed(result=result, state=outcome.state, events=outcome.events, tools=outcome.tools, audit=head)
             return advance(running, done, now)
         case outcomes.Failed(error=error):
             return advance(running, Failed(error=error, audit=head), now)

@@ -13,6 +13,7 @@ from cruft_sched.core.manifest import AuditHead
 from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.protocol import Level
+from cruft_sched.turns.session import Gate, no_tools
 from cruft_sched.turns.turn import Turn, run_turn
 
 
@@ -23,29 +24,41 @@ def run_audited(
     log: AuditLog,
     clock: Clock,
     stop: Callable[[], Stopped | None] = lambda: None,
+    gate: Gate = no_tools,
 ) -> tuple[TurnOutcome, AuditHead]:
-    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined. Raises
-    StorageError where the log cannot be written, and then nothing of the turn counts."""
+    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
+    its tools. Raises StorageError where the log cannot be written, and then nothing of the turn counts."""
     chain = Chain(run_id)
+    lines: list[bytes] = []  # as many as come at once are written at once: a write for each is half the cost of a turn
+
+    def line(kind: str, fields: Mapping[str, Any]) -> None:
+        lines.append(chain.line(kind, clock.now_ms(), fields))
 
     def note(kind: str, fields: Mapping[str, Any]) -> None:
-        log.append(chain.line(kind, clock.now_ms(), fields))
+        if not chain.started:  # it came to its end before it was ready
+            line("run_start", start)
+        line(kind, fields)
+
+    def append() -> None:
+        if lines:
+            log.append(b"".join(lines))
+            lines.clear()
 
     def ready(level: Level) -> None:
-        note("run_start", {**start, **to_builtins(level)})
+        line("run_start", {**start, **to_builtins(level)})
 
-    outcome = run_turn(turn, note, stop, ready)
-    if not chain.started:  # it came to its end before it was ready
-        note("run_start", start)
+    outcome = run_turn(turn, note, stop, ready, gate=gate, pause=append)
     for kind, fields in _last_lines(outcome):
         note(kind, fields)
+    append()
     log.sync()
     return outcome, chain.head
 
 
 def _last_lines(outcome: TurnOutcome) -> list[tuple[str, dict[str, Any]]]:
     status, more = _last_line(outcome.ending)
-    last = ("run_end", {"status": status, "events": outcome.events, "child_exit_code": outcome.child_exit_code, **more})
+    counts = {"events": outcome.events, "tools": outcome.tools, "child_exit_code": outcome.child_exit_code}
+    last = ("run_end", {"status": status, **counts, **more})
     if isinstance(outcome.ending, Suspended):
         return [("scheduler_await", {"request": outcome.ending.request}), last]
     return [last]

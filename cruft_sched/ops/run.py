@@ -9,6 +9,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cruft_sched.clock import Clock
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.ops.audited_turn import run_audited
+from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.isolation import warning
 from cruft_sched.ops.project import admit, compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
@@ -23,6 +24,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     run_id: str
     status: str
     events: int
+    tools: int
     child_exit_code: int
     audit_log: str
     result: Raw | UnsetType = UNSET
@@ -49,12 +51,14 @@ def run(policy_path: str, clock: Clock) -> Ran:
     )
     start = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path) as log:
-        outcome, _ = run_audited(turn, run_id, start, log, clock)
+        gate = gate_of(project.policy, run_id, run_id, scheduled=False)
+        outcome, _ = run_audited(turn, run_id, start, log, clock, gate=gate)
     ending = outcome.ending
     return Ran(
         run_id=run_id,
         status="failed" if isinstance(ending, Failed) else "completed",
         events=outcome.events,
+        tools=outcome.tools,
         child_exit_code=outcome.child_exit_code,
         audit_log=project.audit_path,
         result=ending.result if isinstance(ending, Completed) else UNSET,

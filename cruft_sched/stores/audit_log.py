@@ -1,4 +1,4 @@
-"""The audit log on disk: appended to, a line at a write, fsynced before the commit that names its head."""
+"""The audit log on disk: appended to, whole lines at a write, fsynced before the commit that names its head."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class AuditLog:
             self.close()
             raise
 
-    def append(self, line: bytes) -> None:
-        """Append one line, newline included. After a torn line it starts a new one. Raises StorageError."""
+    def append(self, lines: bytes) -> None:
+        """Append whole lines, newlines included. After a torn line they start a new one. Raises StorageError."""
         with _log(self.path):
-            atomic.write_all(self._fd, line if self._at_line_start() else b"\n" + line)
+            atomic.write_all(self._fd, lines if self._at_line_start() else b"\n" + lines)
 
     def sync(self) -> None:
         """Make what was appended durable. Raises StorageError."""

@@ -30,7 +30,7 @@ def read_frame(pipe: int) -> bytes:
 
 
 def _read(pipe: int) -> bytes:
-    data = os.read(pipe, 1 << 20)
+    data = os.read(pipe, 64 << 10)  # a pipe holds no more, and a larger buffer is a mapping of its own each time
     if not data:
         raise OSError("the driver has gone")
     return data
@@ -60,6 +60,20 @@ class Host:
         self._within("max_event_bytes", len(event.encode()))
         self._send(f'{{"type":"emit","event":{event}}}')
 
+    def note(self, value: str) -> None:
+        """Put a remark into the audit log."""
+        self._within("max_event_bytes", len(value.encode()))
+        self._send(f'{{"type":"note","note":{value}}}')
+
+    def call_tool(self, tool: str, args: str, timeout_ms: str) -> str:
+        """Have a tool called, and wait for it (`timeout_ms` may be null). The answer is an object of `result` or
+        `error`."""
+        self._send(f'{{"type":"tool_call","tool":{tool},"args":{args},"timeout_ms":{timeout_ms}}}')
+        try:
+            return read_frame(self._answers).decode()
+        except OSError:
+            os._exit(DRIVER_GONE)
+
     def state_get(self, key: str) -> str | None:
         return self._state.get(key)
 
@@ -71,6 +85,7 @@ class Host:
         old = _size(key, self._state[key]) if key in self._state else 0
         total = self._state_bytes - old + _size(key, value)
         if total > self._limits["max_state_bytes"]:
+            self._refuse("max_state_bytes", total)
             return False
         self._state[key], self._state_bytes = value, total
         self._send(f'{{"type":"state_set","key":{key},"value":{value}}}')
@@ -89,9 +104,19 @@ class Host:
         """Tell of an import that the policy does not admit."""
         self._send(f'{{"type":"import_denial","specifier":{specifier}}}')
 
+    def state_reset(self) -> None:
+        """Forget every value."""
+        self._state.clear()
+        self._state_bytes = EMPTY_STATE_BYTES
+        self._send('{"type":"state_reset"}')
+
     def fits(self, value: str) -> bool:
         """Whether a tool's arguments, or what a person is shown, are within `max_tool_arg_bytes`."""
-        return len(value.encode()) <= self._limits["max_tool_arg_bytes"]
+        size = len(value.encode())
+        if size > self._limits["max_tool_arg_bytes"]:
+            self._refuse("max_tool_arg_bytes", size)
+            return False
+        return True
 
     def suspend(self, request: str) -> NoReturn:
         """Ask to wait. The process ends here, inside the call: no `catch` and no `finally` of the agent runs."""
@@ -105,9 +130,17 @@ class Host:
         """The agent threw. `error` is an object of `name`, `message` and `stack`."""
         self._end(f'{{"type":"fail","error":{error}}}', 1)
 
+    def over(self, budget: str, attempted: int) -> NoReturn:
+        """The turn ends, since it has used up a budget. Nothing of the agent runs after this."""
+        self._end(f'{{"type":"over","budget":"{budget}","attempted":{attempted}}}', 1)
+
     def _within(self, budget: str, attempted: int) -> None:
         if attempted > self._limits[budget]:
-            self._end(f'{{"type":"over","budget":"{budget}","attempted":{attempted}}}', 1)
+            self.over(budget, attempted)
+
+    def _refuse(self, budget: str, attempted: int) -> None:
+        """Tell of a budget that the agent gets an exception for."""
+        self._send(f'{{"type":"refused","budget":"{budget}","attempted":{attempted}}}')
 
     def _end(self, message: str, exit_code: int) -> NoReturn:
         self._send(message)

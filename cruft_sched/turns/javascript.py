@@ -10,6 +10,7 @@ import _quickjs  # the C extension itself: the `quickjs` package over it costs 2
 from cruft_sched.turns import rejections
 from cruft_sched.turns.host import Host
 from cruft_sched.turns.javascript_modules import ModuleLoader
+from cruft_sched.turns.steps import count_steps
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 _MIB = 1 << 20
 _STACK_BYTES = 1 * _MIB
 _CONTROLS = ("watch", "broken", "finish")
+_CALLS = (
+    *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
+    *("fits", "suspend", "complete", "fail"),
+)
 
 
 def prepare(
@@ -28,21 +33,25 @@ def prepare(
     engine = _quickjs.Context()
     engine.set_memory_limit(limits["max_rss_mb"] * _MIB)
     engine.set_max_stack_size(min(_STACK_BYTES, _half_of_our_stack()))
-    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "fits", "suspend", "complete", "fail")
-    for name in calls:
+    for name in _CALLS:
         engine.add_callable(f"__{name}", getattr(host, name))
-    control = engine.eval(_read_prelude())(context, scheduled)
+    calls = "[" + ",".join(f'"{name}"' for name in _CALLS) + "]"
+    control = engine.eval(_read_prelude())(calls, context, scheduled)
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
     loader = _admit(engine, host, modules)
+    counter = _count_steps(engine, host, limits)
 
     def run() -> NoReturn:
-        _kept = loader  # the engine calls it
+        _kept = loader, counter  # the engine calls them
         try:
             watch(engine.module(source))
+            microtasks = 0
             while engine.execute_pending_job():
-                pass
+                microtasks += 1
+                if microtasks > limits["max_microtasks"]:
+                    host.over("max_microtasks", microtasks)
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))
         reason = unhandled()
@@ -62,6 +71,13 @@ def _admit(engine: _quickjs.Context, host: Host, modules: dict[str, str]) -> Mod
         if modules:
             raise RuntimeError(f"this build of quickjs-ng cannot be given modules ({error})") from None
         return None
+
+
+def _count_steps(engine: _quickjs.Context, host: Host, limits: dict[str, int]) -> object:
+    """End the turn at `max_steps`, where the policy has it."""
+    if "max_steps" not in limits:
+        return None
+    return count_steps(engine, limits["max_steps"], lambda steps: host.over("max_steps", steps))
 
 
 def _half_of_our_stack() -> int:

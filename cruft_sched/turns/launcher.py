@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +26,7 @@ ENVIRONMENT = {"PYTHONHASHSEED": "0", "TZ": "UTC0"}
 _BOOT = "import sys; sys.path[:0] = sys.argv[3:]; from cruft_sched.turns.child import main; main()"
 _CHUNK = 64 << 10
 _LOOK_MS = 250
+_ASK_S = 0.05
 
 
 OnLine = Callable[[bytes], bytes | None]
@@ -46,17 +49,20 @@ class Limits(Struct, frozen=True, kw_only=True):
     stop: Callable[[], Stopped | None] = lambda: None
 
 
-def run_child(job: bytes, limits: Limits, on_line: OnLine) -> int:
+def run_child(
+    job: bytes, limits: Limits, on_line: OnLine, wall: Wall | None = None, pause: Callable[[], None] = lambda: None
+) -> int:
     """Run one child to its end and return its exit code, as a shell counts (128 + n for signal n).
 
-    `on_line` receives each line it writes, and may return a frame to write back. Raises TurnFailedError at the wall and
-    on a line that is too long, TurnStoppedError when it is told to stop, SystemFailedError where no process can be
-    started, and whatever `on_line` raises; the child and all of its process group are dead by then, as on return.
+    `on_line` receives each line it writes, and may return a frame to write back; `pause` is called when it has had all
+    that was there to be read. `wall` is the one of these limits, where it stands already. Raises TurnFailedError at the
+    wall and on a line that is too long, TurnStoppedError when it is told to stop, SystemFailedError where no process
+    can be started, and whatever `on_line` raises; the child and its process group are dead by then, as on return.
     """
-    wall = _Wall(limits)
+    wall = wall or Wall(limits)
     child, job_pipe, out_pipe = _start()
     try:
-        _Talk(job_pipe, out_pipe, job, limits.max_line_bytes, on_line).until_closed(wall)
+        _Talk(job_pipe, out_pipe, job, limits.max_line_bytes, on_line, pause).until_closed(wall)
         _await_exit(child.pid, wall)
     finally:
         os.close(job_pipe)
@@ -107,18 +113,28 @@ def _import_path() -> list[str]:
 class _Talk:
     """Both pipes of one child, served together, so that neither side can block the other."""
 
-    def __init__(self, job_pipe: int, out_pipe: int, job: bytes, max_line_bytes: int, on_line: OnLine) -> None:
+    def __init__(
+        self,
+        job_pipe: int,
+        out_pipe: int,
+        job: bytes,
+        max_line_bytes: int,
+        on_line: OnLine,
+        pause: Callable[[], None],
+    ) -> None:
         self._job_pipe = job_pipe
         self._out_pipe = out_pipe
         self._unsent = memoryview(job)
         self._max_line_bytes = max_line_bytes
         self._on_line = on_line
+        self._pause = pause
+        self._answered = False
         self._rest = bytearray()
         self._poll = select.poll()
         os.set_blocking(job_pipe, False)
         os.set_blocking(out_pipe, False)
 
-    def until_closed(self, wall: _Wall) -> None:
+    def until_closed(self, wall: Wall) -> None:
         """Serve the pipes until the child closes its end."""
         self._poll.register(self._job_pipe, select.POLLOUT)
         self._poll.register(self._out_pipe, select.POLLIN)
@@ -142,9 +158,20 @@ class _Talk:
 
     def _answer(self, answer: bytes) -> None:
         if self._unsent:
-            raise TurnFailedError(ChildError(message="the turn's process asked before it had read its last answer"))
-        self._unsent = memoryview(answer)
+            raise TurnFailedError(ChildError(message="the turn's process asked before it had read its job"))
+        self._answered = True
         self._poll.register(self._job_pipe, select.POLLOUT)
+        self._unsent = memoryview(answer)
+        self._feed()
+
+    def _check_answer_was_read(self) -> None:
+        """Raise where the child speaks on before it has read what it asked for."""
+        if not self._answered:
+            return
+        unread = fcntl.ioctl(self._job_pipe, termios.FIONREAD, b"\0" * 4)
+        if self._unsent or any(unread):
+            raise TurnFailedError(ChildError(message="the turn's process spoke before it had read its last answer"))
+        self._answered = False
 
     def _take(self) -> bool:
         """Read some of the messages. False at their end."""
@@ -159,6 +186,7 @@ class _Talk:
         self._rest += data
         *lines, self._rest = self._rest.split(b"\n")
         for line in lines:
+            self._check_answer_was_read()
             answer = self._on_line(bytes(line))
             if answer is not None:
                 self._answer(answer)
@@ -166,21 +194,36 @@ class _Talk:
             raise TurnFailedError(
                 ChildError(message=f"the turn's process sent a message of more than {self._max_line_bytes} bytes")
             )
+        self._pause()
         return True
 
 
-class _Wall:
-    """Tells how long to wait for the child before looking again, or raises when it is to end."""
+class Wall:
+    """Tells how long to wait for the child before looking again, or raises when it is to end. Its time runs from when
+    it is made."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._deadline = time.monotonic() + limits.timeout_ms / 1000
+        self._ask_at = 0.0
+        self._stopped: Stopped | None = None
+
+    def passed(self) -> bool:
+        """Whether the child is to end."""
+        try:
+            self.left_ms()
+        except (TurnFailedError, TurnStoppedError):
+            return True
+        return False
 
     def left_ms(self) -> int:
-        stopped = self._limits.stop()
-        if stopped is not None:
-            raise TurnStoppedError(stopped)
-        left = self._deadline - time.monotonic()
+        now = time.monotonic()
+        if self._stopped is None and now >= self._ask_at:  # it looks at the disk, and a turn may speak at any rate
+            self._ask_at = now + _ASK_S
+            self._stopped = self._limits.stop()
+        if self._stopped is not None:
+            raise TurnStoppedError(self._stopped)
+        left = self._deadline - now
         if left <= 0:
             limit = self._limits.timeout_ms
             attempted = limit + int(-left * 1000)
@@ -188,7 +231,7 @@ class _Wall:
         return min(int(left * 1000) + 1, _LOOK_MS)
 
 
-def _await_exit(pid: int, wall: _Wall) -> None:
+def _await_exit(pid: int, wall: Wall) -> None:
     """Wait for the child to exit, and leave it unreaped, so that its process group is still its own."""
     pause = 0.0005
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -1,6 +1,6 @@
 // Runs before the agent, in the same context. It takes the host's functions off the global object, and puts the
 // agent's globals there, frozen. What it needs of the language it keeps, so that the agent cannot change it.
-(function (contextJson, scheduled) {
+(function (callsJson, contextJson, scheduled) {
   'use strict';
   const G = globalThis;
   const { parse, stringify } = JSON;
@@ -18,7 +18,8 @@
   const Text = String, Err = Error, TypeErr = TypeError, RangeErr = RangeError;
 
   const host = {};
-  for (const name of ['emit', 'state_get', 'state_keys', 'state_set', 'state_delete', 'fits', 'suspend', 'complete', 'fail']) {
+  const calls = parse(callsJson);
+  for (const name of calls) {
     host[name] = G['__' + name];
     delete G['__' + name];
   }
@@ -27,6 +28,7 @@
   // JSON.stringify writes such an escape for a lone surrogate only, unless the backslash is itself escaped.
   const HALF_PAIR = /(?:^|[^\\])(?:\\\\)*\\ud[89a-f]/;
   const { exec } = RegExp.prototype; // not `test`, which would call the `exec` of the day
+  const TOLD = ['disposition', 'tool', 'timeout_ms', 'duration_ms'];
   const TEN_YEARS_MS = 315576000000;
   let closed = false;
   let result = 'null';
@@ -89,6 +91,11 @@
     host.fail(stringify(describe(error)));
   }
 
+  function auditNote(value) {
+    open('auditNote');
+    host.note(json(value, 'auditNote: the value'));
+  }
+
   function emit(event) {
     open('emit');
     if (event === null || typeof event !== 'object' || isArray(event)) throw new TypeErr('emit: an event is an object');
@@ -116,6 +123,10 @@
     list() {
       open('state.list');
       return parse(host.state_keys());
+    },
+    reset() {
+      open('state.reset');
+      host.state_reset();
     },
   };
 
@@ -151,10 +162,14 @@
     return value;
   }
 
-  function bounded(call, value, what) {
+  function boundedText(call, value, what) {
     const text = json(value === undefined ? null : value, call + ': ' + what);
     if (!host.fits(text)) throw new RangeErr(call + ': ' + what + ' would exceed the budget max_tool_arg_bytes');
-    return parse(text);
+    return text;
+  }
+
+  function bounded(call, value, what) {
+    return parse(boundedText(call, value, what));
   }
 
   // The options of a call, each read once; one that is not known is an error, so that none is ever passed over.
@@ -169,6 +184,31 @@
       options[name] = given[name];
     }
     return options;
+  }
+
+  function toolError(told) {
+    const error = new Err(told.message);
+    for (let i = 0; i < TOLD.length; i++) {
+      if (told[TOLD[i]] !== undefined) setOwn(error, TOLD[i], told[TOLD[i]]);
+    }
+    defineProperty(error, 'name', plain({ value: 'ToolError', writable: true, configurable: true }));
+    return error;
+  }
+
+  function setOwn(holder, name, value) {
+    defineProperty(holder, name, plain({ value, writable: true, configurable: true, enumerable: true }));
+  }
+
+  // Async, so that whatever is wrong rejects; the promise is settled when the call returns.
+  async function callTool(name, args, given) {
+    open('callTool');
+    const options = readOptions('callTool', given, ['timeout_ms']);
+    const tool = stringify(text('callTool', name, 'the tool'));
+    const ms = options.timeout_ms === undefined ? null : milliseconds('callTool', options.timeout_ms, 'timeout_ms');
+    // Three texts, not one put together here: the engine's package cannot take a large text that was put together.
+    const answer = plain(parse(host.call_tool(tool, boundedText('callTool', args, 'args'), stringify(ms))));
+    if (answer.error !== undefined) throw toolError(plain(answer.error));
+    return answer.result;
   }
 
   const scheduler = {
@@ -226,7 +266,9 @@
     closed = true;
   }
 
-  const globals = { context: deepFreeze(parse(contextJson)), state: freeze(state), emit, importValue, close };
+  const globals = {
+    context: deepFreeze(parse(contextJson)), state: freeze(state), emit, callTool, auditNote, importValue, close,
+  };
   if (scheduled) globals.scheduler = freeze(scheduler);
   for (const name of getOwnPropertyNames(globals)) {
     defineProperty(G, name, { value: freeze(globals[name]), writable: false, configurable: false, enumerable: true });

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from cruft_sched.core.outcomes import Request
+from cruft_sched.core.outcomes import Duration, Request, ToolName
+
+_Attempted = Annotated[int, Meta(ge=0, le=1 << 62)]
 
 MAX_RESULT_BYTES = 1 << 20
 MAX_ENVELOPE_BYTES = 16 << 10
@@ -55,6 +57,31 @@ class ImportDenial(Struct, frozen=True, forbid_unknown_fields=True, tag="import_
     specifier: Annotated[str, Meta(max_length=200)]
 
 
+class StateReset(Struct, frozen=True, forbid_unknown_fields=True, tag="state_reset"):
+    """No value any more."""
+
+
+class Note(Struct, frozen=True, forbid_unknown_fields=True, tag="note"):
+    """A remark of the agent's, for the audit log."""
+
+    note: Raw
+
+
+class ToolCall(Struct, frozen=True, forbid_unknown_fields=True, tag="tool_call"):
+    """A tool, to be called while the child waits. It says nothing more before it has read the answer."""
+
+    tool: ToolName
+    args: Raw
+    timeout_ms: Duration | None = None
+
+
+class Refused(Struct, frozen=True, forbid_unknown_fields=True, tag="refused"):
+    """A budget that the child saw, and that the agent was told of by an exception. The turn goes on."""
+
+    budget: Literal["max_state_bytes", "max_tool_arg_bytes"]
+    attempted: _Attempted
+
+
 class Suspend(Struct, frozen=True, forbid_unknown_fields=True, tag="suspend"):
     """Last: the turn asks to wait."""
 
@@ -84,11 +111,13 @@ class Fail(Struct, frozen=True, forbid_unknown_fields=True, tag="fail"):
 class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
     """Last: a budget that the child saw first. The limit is the driver's own."""
 
-    budget: Literal["max_event_bytes"]
-    attempted: Annotated[int, Meta(ge=0)]
+    budget: Literal["max_event_bytes", "max_steps", "max_microtasks"]
+    attempted: _Attempted
 
 
-Message = Ready | Emit | StateSet | StateDelete | ImportDenial | Suspend | Complete | Fail | Over
+_Within = Ready | Emit | Note | StateSet | StateDelete | StateReset | ToolCall | ImportDenial | Refused
+_Last = Suspend | Complete | Fail | Over
+Message = _Within | _Last
 
 _decoder = msgspec.json.Decoder(Message)
 

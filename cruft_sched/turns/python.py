@@ -13,6 +13,7 @@ import os
 import sys
 from _thread import RLock
 
+from cruft_sched.turns.python_calls import ToolError, tool_caller
 from cruft_sched.turns.python_modules import FOLDER, AdmittedModules, import_value
 from cruft_sched.turns.python_values import deep_freeze, parse, to_json
 from cruft_sched.turns.python_waits import scheduler
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _FILE = "agent.py"
 _LIBRARIES = ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libuuid.so.1")
 _MIB = 1 << 20
+_SPEAKING = (
+    *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
+    *("fits", "import_denial", "over", "suspend", "complete", "fail"),
+)
 
 
 def prepare(
@@ -42,16 +47,22 @@ def prepare(
     names = module.__dict__
     names["__loader__"] = type("loader", (), {"get_source": lambda _name: source})  # what tracebacks quote from
     names |= {"context": deep_freeze(parse(context)), "state": _state(host, closing)}
-    names |= _emit_and_close(host, closing)
+    names |= _functions(host, closing) | {"ToolError": ToolError}
     names |= {name: closing.ends(name, import_value) for name in ("importValue", "import_value")}
     if scheduled:
         names["scheduler"] = scheduler(host, closing)
     _bound_memory(limits["max_rss_mb"] * _MIB)
+    step = _step_counter(host, limits["max_steps"]) if "max_steps" in limits else None
     spare = [bytes(4 * _MIB)]  # never touched, so it costs nothing; room to tell of a MemoryError in
 
     def run() -> NoReturn:
         try:
-            exec(compile(source.removeprefix("\ufeff"), _FILE, "exec", dont_inherit=True), names)  # noqa: S102
+            code = compile(source.removeprefix("\ufeff"), _FILE, "exec", dont_inherit=True)
+            try:
+                sys.settrace(step)
+                exec(code, names)  # noqa: S102
+            finally:
+                sys.settrace(None)  # what an error takes to be told of is not the agent's
         except BaseException as error:
             spare.clear()
             host.fail(_describe(error))
@@ -87,19 +98,46 @@ class Closing:
         return type(name, (), {"__slots__": (), **members})()
 
 
-def _emit_and_close(host: Host, closing: Closing) -> dict[str, Callable[..., Any]]:
+def _step_counter(host: Host, limit: int) -> Callable[..., Any]:
+    """A trace function that ends the turn at the first line over the limit. The agent can take it off: it is a guard
+    against mistakes, and what gets round it ends at the wall."""
+    ours = os.path.dirname(__file__)
+    steps = 0
+
+    def line(_frame: object, event: str, _more: object) -> object:
+        nonlocal steps
+        if event == "line":
+            steps += 1
+            if steps > limit:
+                host.over("max_steps", steps)
+        return line
+
+    def called(frame: Any, _event: str, _more: object) -> object:
+        return None if frame.f_code.co_filename.startswith(ours) else line
+
+    return called
+
+
+def _functions(host: Host, closing: Closing) -> dict[str, Callable[..., Any]]:
     def emit(event: dict[str, Any]) -> None:
         """Put one event into the audit log."""
         if not isinstance(event, dict):
             raise TypeError("emit: an event is a dict")
         host.emit(to_json(event, "emit: the event"))
 
+    def audit_note(value: object) -> None:
+        """Put a remark, which is any JSON value, into the audit log."""
+        host.note(to_json(value, "audit_note: the value"))
+
     def close(value: object = None) -> None:
         """Set the job's result. The turn completes at the end of the file; no other call works from here on."""
         closing.result = to_json(value, "close: the value")
         closing.closed = True
 
-    return {function.__name__: closing.ends(function.__name__, function) for function in (emit, close)}
+    call_tool = tool_caller(host)
+    functions: dict[str, Callable[..., Any]] = {"emit": emit, "call_tool": call_tool, "callTool": call_tool}
+    functions |= {"audit_note": audit_note, "auditNote": audit_note, "close": close}
+    return {name: closing.ends(name, function) for name, function in functions.items()}
 
 
 def _state(host: Host, closing: Closing) -> object:
@@ -121,7 +159,11 @@ def _state(host: Host, closing: Closing) -> object:
         """The keys, in a list."""
         return parse(host.state_keys())
 
-    return closing.frozen("state", {"get": get, "set": set_, "delete": delete, "list": list_})
+    def reset() -> None:
+        """Forget every value."""
+        host.state_reset()
+
+    return closing.frozen("state", {"get": get, "set": set_, "delete": delete, "list": list_, "reset": reset})
 
 
 def _key(name: object) -> str:
@@ -141,8 +183,7 @@ def _one_thread_at_a_time(host: Host) -> None:
 
         return locked
 
-    calls = ("emit", "state_get", "state_keys", "state_set", "state_delete", "import_denial")
-    for name in (*calls, "suspend", "complete", "fail"):
+    for name in _SPEAKING:
         setattr(host, name, guarded(getattr(host, name)))
 
 
@@ -157,11 +198,17 @@ def _load_libraries() -> None:
 
 
 def _withdraw() -> None:
-    """Keep our pipe from the processes that the agent starts, since the driver would wait for their end; and leave it
+    """Keep our pipes from the processes that the agent starts, since the driver would wait for their end; and leave it
     the standard library to import, but nothing of ours or of site-packages."""
-    pipe, ours = int(sys.argv[2]), sys.argv[3:]
-    os.set_inheritable(pipe, False)
-    os.register_at_fork(after_in_child=lambda: os.close(pipe))
+    answers, pipe, ours = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+    for descriptor in (answers, pipe):
+        os.set_inheritable(descriptor, False)
+
+    def close() -> None:
+        os.close(answers)
+        os.close(pipe)
+
+    os.register_at_fork(after_in_child=close)
     sys.path[:] = [entry for entry in sys.path if entry not in ours]
     for name in [name for name in sys.modules if name.partition(".")[0] == "cruft_sched"]:
         del sys.modules[name]

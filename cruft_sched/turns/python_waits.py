@@ -31,20 +31,20 @@ def scheduler(host: Host, closing: Closing) -> object:
     def call_tool(name: str, args: object = None, options: object = None, **keywords: object) -> NoReturn:
         """Go on with the outcome of a durable tool. An option, in a dict or as a keyword: timeout_ms."""
         call = "scheduler.call_tool"
-        given = _options(call, options, keywords, ("timeout_ms",))
-        request = {"kind": '"tool"', "tool": _name(call, name, "the tool")}
-        request["args"] = _bounded(host, args, f"{call}: args")
-        host.suspend(_object(**request, **_timeout(call, given)))
+        given = options_of(call, options, keywords, ("timeout_ms",))
+        request = {"kind": '"tool"', "tool": name_of(call, name, "the tool")}
+        request["args"] = bounded(host, args, f"{call}: args")
+        host.suspend(_object(**request, **timeout_of(call, given)))
 
     def wait_for_input(kind: str, payload: object = None, options: object = None, **keywords: object) -> NoReturn:
         """Go on with a person's answer. Options, in a dict or as keywords: schema, timeout_ms, on_timeout."""
         call = "scheduler.wait_for_input"
-        given = _options(call, options, keywords, ("schema", "timeout_ms", "on_timeout"))
-        request = {"kind": '"input"', "input_kind": _name(call, kind, "the kind")}
-        request["payload"] = _bounded(host, payload, f"{call}: the payload")
+        given = options_of(call, options, keywords, ("schema", "timeout_ms", "on_timeout"))
+        request = {"kind": '"input"', "input_kind": name_of(call, kind, "the kind")}
+        request["payload"] = bounded(host, payload, f"{call}: the payload")
         if "schema" in given:
-            request["schema"] = _bounded(host, given["schema"], f"{call}: the schema")
-        host.suspend(_object(**request, **_timeout(call, given)))
+            request["schema"] = bounded(host, given["schema"], f"{call}: the schema")
+        host.suspend(_object(**request, **timeout_of(call, given)))
 
     waits: dict[str, Callable[..., NoReturn]] = {"sleep": sleep, "sleepUntil": sleep_until, "sleep_until": sleep_until}
     waits |= {"callTool": call_tool, "call_tool": call_tool}
@@ -52,7 +52,7 @@ def scheduler(host: Host, closing: Closing) -> object:
     return closing.frozen("scheduler", waits)
 
 
-def _options(call: str, given: object, keywords: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
+def options_of(call: str, given: object, keywords: dict[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
     """The options of a call that are given, in a dict or as keywords. None is not given."""
     if given is not None and not isinstance(given, dict):
         raise TypeError(f"{call}: the options are a dict")
@@ -67,7 +67,7 @@ def _options(call: str, given: object, keywords: dict[str, Any], known: tuple[st
     return options
 
 
-def _timeout(call: str, options: dict[str, Any]) -> dict[str, str]:
+def timeout_of(call: str, options: dict[str, Any]) -> dict[str, str]:
     """The options that bound a wait, as fields of its request."""
     fields = {}
     if "timeout_ms" in options:
@@ -116,13 +116,13 @@ def _epoch_ms(when: object) -> int | None:
     return (aware - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
 
 
-def _name(call: str, value: object, what: str) -> str:
+def name_of(call: str, value: object, what: str) -> str:
     if not isinstance(value, str) or not 1 <= len(value) <= 200:
         raise TypeError(f"{call}: {what} is a str of 1 to 200 characters")
     return to_json(value, f"{call}: {what}")
 
 
-def _bounded(host: Host, value: object, what: str) -> str:
+def bounded(host: Host, value: object, what: str) -> str:
     text = to_json(value, what)
     if not host.fits(text):
         raise ValueError(f"{what} would exceed the budget max_tool_arg_bytes")

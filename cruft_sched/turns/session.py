@@ -10,6 +10,7 @@ from msgspec import Raw
 
 from cruft_sched.core import outcomes
 from cruft_sched.core.answers import event_fault, schema_fault
+from cruft_sched.core.awaits import InvalidArgsError, WaitError
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.core.outcomes import (
     NULL,
@@ -18,6 +19,7 @@ from cruft_sched.core.outcomes import (
     BudgetError,
     CallTool,
     ChildError,
+    Denied,
     Ending,
     EventError,
     Request,
@@ -25,8 +27,9 @@ from cruft_sched.core.outcomes import (
     TurnError,
 )
 from cruft_sched.core.policy import Budgets
+from cruft_sched.core.sealing import digest
 from cruft_sched.errors import UnavailableError
-from cruft_sched.turns import protocol
+from cruft_sched.turns import protocol, wire
 from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
 
@@ -34,6 +37,20 @@ _SUSPEND = b'{"type":"suspend"'
 
 Sink = Callable[[str, Mapping[str, Any]], None]
 """Takes a line for the audit log: its kind and its fields."""
+
+Outcome = Raw | WaitError
+"""What a tool's call came to."""
+
+Granted = Callable[[Callable[[], object]], Outcome]
+"""Calls the tool. What it is given says, a few times a second, whether the outcome is still wanted."""
+
+Gate = Callable[[CallTool], Denied | Granted]
+"""Whether the agent may call a tool within its turn."""
+
+
+def no_tools(call: CallTool) -> Denied:
+    """The gate of a turn that has no tools."""
+    return Denied(message=f'tool "{call.tool}" is not allowed by policy', tool=call.tool)
 
 
 class TurnFailedError(Exception):
@@ -56,14 +73,20 @@ class TurnSession:
         may_suspend: bool,
         on_ready: Callable[[Level], None] = lambda _level: None,
         expected_events: dict[str, Any] | None = None,
+        gate: Gate = no_tools,
+        perform: Callable[[Granted], Outcome] = lambda granted: granted(lambda: None),
     ) -> None:
+        """`perform` makes a call that the gate has granted, and raises where the turn must end in it."""
         self._may_suspend = may_suspend
         self._on_ready = on_ready
         self._expected_events = expected_events
-        self._denials = 0
+        self._gate = gate
+        self._perform = perform
         self.state = dict(state)
         self._before = state
         self.events = 0
+        self.tools = 0
+        self._counts = {"note": 0, "tool_call": 0, "import_denial": 0, "refused": 0}
         self.ready = False
         self.ending: Ending | None = None
         self._budgets = budgets
@@ -78,8 +101,9 @@ class TurnSession:
         largest = max(budgets.max_event_bytes, budgets.max_state_bytes, protocol.MAX_RESULT_BYTES, in_a_wait)
         return largest + protocol.MAX_ENVELOPE_BYTES
 
-    def on_line(self, line: bytes) -> None:
-        """Take one line, newline left out. Raises TurnFailedError where it may not be."""
+    def on_line(self, line: bytes) -> bytes | None:
+        """Take one line, newline left out, and return the answer it asks for. Raises TurnFailedError where it may not
+        be."""
         envelope = 2 if line.startswith(_SUSPEND) else 1  # the message itself, and a request within it
         if too_deep(line, MAX_DEPTH + envelope):
             what = f"the agent gave a value that is nested more than {MAX_DEPTH} deep"
@@ -92,22 +116,29 @@ class TurnSession:
             raise TurnFailedError(ChildError(message=str(error))) from None
         if self.ready == isinstance(message, protocol.Ready) or self.ending is not None:
             raise TurnFailedError(ChildError(message="the turn's process sent its messages out of order"))
+        return self._take(message)
+
+    def _take(self, message: protocol.Message) -> bytes | None:
         match message:
             case protocol.Ready():
                 self.ready = True
                 self._on_ready(message.level)
             case protocol.Emit():
                 self._emit(message.event)
-            case protocol.StateSet():
-                self._state_set(message.key, message.value)
-            case protocol.StateDelete():
-                self._state_delete(message.key)
+            case protocol.Note():
+                self._remark(message.note)
+            case protocol.ToolCall():
+                return self._call_tool(message)
             case protocol.ImportDenial():
-                self._within("max_events", self._budgets.max_events, self._denials + 1)
-                self._denials += 1
+                self._count("import_denial")
                 self._note("import_denial", {"specifier": message.specifier})
+            case protocol.StateSet() | protocol.StateDelete() | protocol.StateReset():
+                self._change_state(message)
+            case protocol.Refused():
+                self._refused(message)
             case _:
                 self.ending = self._end(message)
+        return None
 
     def on_exit(self, exit_code: int) -> Ending:
         """How the turn ended, by its last message and its exit code: both must be right."""
@@ -132,6 +163,54 @@ class TurnSession:
                 raise TurnFailedError(EventError(message=f"an event is not as the policy expects: {fault:.500}"))
         self.events += 1
         self._note("emit", {"event": event})
+
+    def _remark(self, value: Raw) -> None:
+        self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(value)))
+        self._count("note")
+        self._note("note", {"note": value})
+
+    def _call_tool(self, message: protocol.ToolCall) -> bytes:
+        """Call a tool while the child waits, and return what it is to read."""
+        self._count("tool_call")
+        self._within("max_tool_arg_bytes", self._budgets.max_tool_arg_bytes, len(bytes(message.args)))
+        _readable(message.args, "callTool: args")
+        call = CallTool(tool=message.tool, args=message.args, timeout_ms=message.timeout_ms)
+        told = {"tool": call.tool, **self._bounded("args", call.args)}
+        granted = self._gate(call)
+        if isinstance(granted, Denied):
+            self._note("tool_denial", {**told, "message": granted.message})
+            return _answer({"error": granted})
+        self._note("tool_call", told)
+        self.tools += 1
+        outcome = self._perform(granted)
+        if isinstance(outcome, WaitError):
+            self._note(_kind_of(outcome), {"tool": call.tool, "error": outcome})
+            return _answer({"error": outcome})
+        self._note("tool_result", {"tool": call.tool, **self._bounded("result", outcome)})
+        return _answer({"result": outcome})
+
+    def _bounded(self, name: str, value: Raw) -> dict[str, Any]:
+        """A field of the audit log; where it would be longer than an event may be, its size and its hash instead."""
+        data = bytes(value)
+        if len(data) <= self._budgets.max_event_bytes:
+            return {name: value}
+        return {f"{name}_bytes": len(data), f"{name}_hash": digest(data)}
+
+    def _refused(self, message: protocol.Refused) -> None:
+        """Note a budget of which the agent was told, so often at most as it may put events into the log."""
+        limit = self._limit(message)
+        if self._counts["refused"] < self._budgets.max_events:
+            self._counts["refused"] += 1
+            self._note("budget_exceeded", {"budget": message.budget, "limit": limit, "attempted": message.attempted})
+
+    def _change_state(self, message: protocol.StateSet | protocol.StateDelete | protocol.StateReset) -> None:
+        match message:
+            case protocol.StateSet():
+                self._state_set(message.key, message.value)
+            case protocol.StateDelete():
+                self._state_delete(message.key)
+            case protocol.StateReset():
+                self.state, self._state_bytes = {}, EMPTY_STATE_BYTES
 
     def _state_set(self, key: str, value: Raw) -> None:
         old = _size(key, self.state[key]) if key in self.state else 0
@@ -165,7 +244,7 @@ class TurnSession:
                 error = AgentError(name=thrown.name, message=thrown.message, stack=thrown.stack)
                 return outcomes.Failed(error=error)
             case protocol.Over():
-                limit = self._budgets.max_event_bytes
+                limit = self._limit(message)
                 return outcomes.Failed(
                     error=BudgetError(budget=message.budget, limit=limit, attempted=message.attempted)
                 )
@@ -187,9 +266,32 @@ class TurnSession:
                     what = f"scheduler.waitForInput: options.schema is refused: {fault}"
                     raise TurnFailedError(RequestError(message=what))
 
+    def _limit(self, message: protocol.Over | protocol.Refused) -> int:
+        """The limit of a budget that the child says was exceeded, if it can have been."""
+        limit: int | None = getattr(self._budgets, message.budget)
+        if limit is None or message.attempted <= limit:
+            raise TurnFailedError(ChildError(message="the turn's process told of a budget that was not exceeded"))
+        return limit
+
+    def _count(self, what: str) -> None:
+        """Count messages of a kind, of which there may be as many as of events."""
+        self._within("max_events", self._budgets.max_events, self._counts[what] + 1)
+        self._counts[what] += 1
+
     def _within(self, budget: str, limit: int, attempted: int) -> None:
         if attempted > limit:
             raise TurnFailedError(BudgetError(budget=budget, limit=limit, attempted=attempted))
+
+
+def _answer(fields: dict[str, Any]) -> bytes:
+    return wire.frame(msgspec.json.encode(fields))
+
+
+def _kind_of(error: WaitError) -> str:
+    """The kind of the audit log's line of a tool that went wrong."""
+    if isinstance(error, InvalidArgsError):
+        return "tool_invalid_args"
+    return "tool_timeout" if error.disposition == "timeout" else "tool_error"
 
 
 def _readable(value: Raw, what: str) -> Any:

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.outcomes import Ending, Failed, Stopped, TurnOutcome
+from cruft_sched.core.outcomes import BudgetError, Ending, Failed, Stopped, TurnOutcome
 from cruft_sched.core.policy import Budgets, Isolation
 from cruft_sched.turns import wire
-from cruft_sched.turns.launcher import Limits, TurnStoppedError, run_child
+from cruft_sched.turns.launcher import Limits, TurnStoppedError, Wall, run_child
 from cruft_sched.turns.protocol import Level
-from cruft_sched.turns.session import Sink, TurnFailedError, TurnSession
+from cruft_sched.turns.session import Gate, Granted, Outcome, Sink, TurnFailedError, TurnSession, no_tools
 
 KILLED = 137
 """The exit code of a child that the driver killed."""
@@ -43,12 +43,24 @@ def run_turn(
     note: Sink,
     stop: Callable[[], Stopped | None] = lambda: None,
     on_ready: Callable[[Level], None] = lambda _level: None,
+    *,
+    gate: Gate = no_tools,
+    pause: Callable[[], None] = lambda: None,
 ) -> TurnOutcome:
     """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
-    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs.
+    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs. `gate`
+    says which tools it may call, and calls them. `pause` is called before anything is waited for: what was noted so far
+    should be kept then.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
+
+    def perform(granted: Granted) -> Outcome:
+        pause()
+        outcome = granted(wall.passed)
+        wall.left_ms()  # a call that was given up has no outcome that the agent may see: the turn ends here
+        return outcome
+
     session = TurnSession(
         turn.budgets,
         turn.state,
@@ -56,19 +68,24 @@ def run_turn(
         may_suspend=turn.scheduled,
         on_ready=on_ready,
         expected_events=turn.expected_events,
+        gate=gate,
+        perform=perform,
     )
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
+    wall = Wall(limits)
     ending: Ending
     try:
-        code = run_child(_pack(turn), limits, session.on_line)
+        code = run_child(_pack(turn), limits, session.on_line, wall, pause)
         ending = session.on_exit(code)
     except TurnFailedError as fault:
         code, ending = KILLED, Failed(error=fault.error)
     except TurnStoppedError as stopped:
         code, ending = KILLED, stopped.ending
-    if isinstance(ending, Failed | Stopped):
-        return TurnOutcome(ending=ending, state=turn.state, events=session.events, child_exit_code=code)
-    return TurnOutcome(ending=ending, state=session.state, events=session.events, child_exit_code=code)
+    if isinstance(ending, Failed) and isinstance(ending.error, BudgetError):
+        over = ending.error
+        note("budget_exceeded", {"budget": over.budget, "limit": over.limit, "attempted": over.attempted})
+    kept = turn.state if isinstance(ending, Failed | Stopped) else session.state
+    return TurnOutcome(ending=ending, state=kept, events=session.events, tools=session.tools, child_exit_code=code)
 
 
 def _pack(turn: Turn) -> bytes:
@@ -84,7 +101,10 @@ def _pack(turn: Turn) -> bytes:
         "max_event_bytes": budgets.max_event_bytes,
         "max_state_bytes": budgets.max_state_bytes,
         "max_tool_arg_bytes": budgets.max_tool_arg_bytes,
+        "max_microtasks": budgets.max_microtasks,
     }
     modules = [part for specifier, source in turn.modules.items() for part in (specifier.encode(), source)]
+    if budgets.max_steps is not None:
+        head["max_steps"] = budgets.max_steps
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
     return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *modules, *state]))

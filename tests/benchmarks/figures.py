@@ -26,11 +26,15 @@ LIST_EMPTY = "list of an empty store"
 LIST_FULL = "list of 1,000 jobs"
 SWEPT = 200
 SWEEP = "sweep of 200 due jobs"
+EMITS = 10_000
+CALLS = 1_000
 
 _AGENTS = {
     "agent.js": 'emit({kind: "x"}); scheduler.sleep(86400000);',
     "agent.py": 'emit({"kind": "x"}); scheduler.sleep(86400000)',
     "again.js": 'emit({kind: "x"}); scheduler.sleep(0);',
+    "emits.js": f'for (let i = 0; i < {EMITS}; i++) emit({{kind: "x", i}}); scheduler.sleep(0);',
+    "calls.js": f'for (let i = 0; i < {CALLS}; i++) await callTool("echo", {{i}}); scheduler.sleep(0);',
 }
 
 
@@ -69,6 +73,23 @@ def _turn_tick(bench: Bench, store: _Store) -> Run:
         store.start(name)
     commands = iter([store.command("tick", name) for name in names])
     return lambda: bench.seconds(next(commands), b'"status":"awaiting_timer"')
+
+
+def emits(bench: Bench) -> Run:
+    """The tick of a turn that says much: what a line costs on its way from the agent into the audit log."""
+    return _again(_store(bench, "emits", "emits.js"))
+
+
+def calls(bench: Bench) -> Run:
+    """The tick of a turn that calls many tools: what a question of the agent and its answer cost."""
+    return _again(_store(bench, "calls", "calls.js"))
+
+
+def _again(store: _Store) -> Run:
+    """The next turn of one job that is due again after each."""
+    store.start("again")
+    tick = store.command("tick", "again")
+    return lambda: store.bench.seconds(tick, b'"status":"awaiting_timer"')
 
 
 def _turn(language: str) -> Run:
@@ -148,6 +169,8 @@ FIGURES = (
     Figure("not-ready tick", not_ready_tick, Goal(14)),
     Figure("tick with a JavaScript turn", javascript_tick, Goal(20)),
     Figure("tick with a Python turn", python_tick),
+    Figure("10,000 emits in one turn", emits, Goal(plus_ms=500)),
+    Figure("1,000 tool calls in one turn", calls, Goal(20, plus_ms=250)),
     Figure("a JavaScript turn", lambda _bench: _turn("javascript"), Goal(1.6, plus_ms=10)),
     Figure("a Python turn", lambda _bench: _turn("python"), Goal(1, plus_ms=30)),
     Figure("applying the strict tier", lambda bench: _compartment(bench, "strict"), Goal(plus_ms=1)),
@@ -180,7 +203,8 @@ class _Store:
 def _store(bench: Bench, name: str, agent: str = "agent.js") -> _Store:
     folder = os.path.join(bench.folder, name)
     os.mkdir(folder)
-    policy = json.dumps({"schema_version": 1, "agent": agent, "audit_log": "audit.jsonl"})
+    fields = {"schema_version": 1, "agent": agent, "audit_log": "audit.jsonl", "tools": ["echo"]}
+    policy = json.dumps(fields | {"budgets": {"max_events": EMITS}})
     for file, text in (("agent-policy.json", policy), (agent, _AGENTS[agent])):
         with open(os.path.join(folder, file), "w", encoding="utf-8") as out:
             out.write(text)

@@ -221,3 +221,12 @@ def test_no_policy_crashes_the_validator_and_what_passes_decodes(tree: dict[str,
 @given(st.binary(max_size=60))
 def test_no_bytes_crash_the_validator(data: bytes) -> None:
     assert check_policy(data)[1]
+
+
+@pytest.mark.parametrize("budget", ["max_steps", "max_microtasks"])
+def test_steps_and_microtasks_are_whole_numbers_from_one_on(budget: str) -> None:
+    for wrong in (0, -1, 1.5, "5", True):
+        assert [fault.partition(": ")[0] for fault in faults_of(budgets={budget: wrong})] == [f"$.budgets.{budget}"]
+    assert faults_of(budgets={budget: 1}) == []
+    assert faults_of(budgets={"max_steps": None}) == []
+    assert faults_of(budgets={"max_microtasks": None}) != []

@@ -49,6 +49,15 @@ def test_lines_are_appended_and_a_torn_one_is_ended_first(tmp_path: Path) -> Non
     assert os.stat(path).st_mode & 0o777 == 0o600
 
 
+def test_several_lines_are_one_write(tmp_path: Path) -> None:
+    path = tmp_path / "audit.jsonl"
+    chain = Chain("a")
+    with AuditLog(str(path)) as log, Seam() as seam:
+        log.append(b"".join(chain.line(kind, 1, {}) for kind in ("run_start", "emit", "run_end")))
+    assert seam.seen == ["write"]
+    assert [json.loads(line)["type"] for line in path.read_bytes().splitlines()] == ["run_start", "emit", "run_end"]
+
+
 @pytest.mark.parametrize("content", [b"hello\n", b"{}\n", b'{"type":"cruft_agent"}\n', b"\n", b"x", b'{"a":1}', b"{\n"])
 def test_somebodys_other_file_is_left_alone(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "file"

@@ -20,6 +20,7 @@ from cruft_sched.turns.launcher import Limits, TurnStoppedError
 from cruft_sched.turns.session import TurnFailedError, TurnSession
 
 READY = b'{"type":"ready","level":{"isolation":"process"}}'
+COMPLETE = b'{"type":"complete","result":1}'
 
 
 def ignore(_kind: str, _fields: Mapping[str, Any]) -> None:
@@ -145,6 +146,25 @@ FORGED: dict[str, list[bytes]] = {
     "denial before ready": [b'{"type":"import_denial","specifier":"x"}'],
     "denial of no text": [READY, b'{"type":"import_denial","specifier":5}'],
     "long denial": [READY, b'{"type":"import_denial","specifier":"' + b"x" * 201 + b'"}'],
+    "a call before ready": [b'{"type":"tool_call","tool":"echo","args":1}'],
+    "a call after the end": [READY, COMPLETE, b'{"type":"tool_call","tool":"echo","args":1}'],
+    "a call of no tool": [READY, b'{"type":"tool_call","args":1}'],
+    "a call of no text": [READY, b'{"type":"tool_call","tool":5,"args":1}'],
+    "a call of an empty text": [READY, b'{"type":"tool_call","tool":"","args":1}'],
+    "a call without arguments": [READY, b'{"type":"tool_call","tool":"echo"}'],
+    "a call for a negative time": [READY, b'{"type":"tool_call","tool":"echo","args":1,"timeout_ms":-1}'],
+    "a call with more": [READY, b'{"type":"tool_call","tool":"echo","args":1,"granted":true}'],
+    "a note before ready": [b'{"type":"note","note":1}'],
+    "a note of nothing": [READY, b'{"type":"note"}'],
+    "a note after the end": [READY, COMPLETE, b'{"type":"note","note":1}'],
+    "a reset with more": [READY, b'{"type":"state_reset","key":"a"}'],
+    "a reset after the end": [READY, COMPLETE, b'{"type":"state_reset"}'],
+    "a refusal below the limit": [READY, b'{"type":"refused","budget":"max_state_bytes","attempted":262144}'],
+    "a refusal of another budget": [READY, b'{"type":"refused","budget":"timeout_ms","attempted":99999999}'],
+    "over, below the limit": [READY, b'{"type":"over","budget":"max_microtasks","attempted":100000}'],
+    "over another budget": [READY, b'{"type":"over","budget":"timeout_ms","attempted":99999999}'],
+    "over a budget that is not set": [READY, b'{"type":"over","budget":"max_steps","attempted":99999999}'],
+    "over without end": [READY, b'{"type":"over","budget":"max_microtasks","attempted":1' + b"0" * 30 + b"}"],
 }
 
 
@@ -157,6 +177,93 @@ def test_a_forged_message_fails_the_turn(name: str) -> None:
     with pytest.raises(TurnFailedError) as failure:
         taken.on_line(last)
     assert isinstance(failure.value.error, RequestError if name == "deep" else ChildError)
+
+
+@pytest.mark.parametrize(
+    ("line", "budget", "limit", "attempted"),
+    [
+        (b'{"type":"tool_call","tool":"echo","args":"123456789"}', "max_tool_arg_bytes", 10, 11),
+        (b'{"type":"note","note":"123456789"}', "max_event_bytes", 10, 11),
+        (b'{"type":"emit","event":{"a":12345}}', "max_event_bytes", 10, 11),
+    ],
+)
+def test_what_the_child_lets_grow_is_stopped_by_the_driver(
+    line: bytes, budget: str, limit: int, attempted: int
+) -> None:
+    taken = session(**{budget: limit})
+    taken.on_line(READY)
+    with pytest.raises(TurnFailedError) as failure:
+        taken.on_line(line)
+    assert failure.value.error == BudgetError(budget=budget, limit=limit, attempted=attempted)
+
+
+def test_arguments_that_nobody_can_read_fail_the_turn() -> None:
+    taken = session()
+    taken.on_line(READY)
+    with pytest.raises(TurnFailedError, match="args cannot be read"):
+        taken.on_line(b'{"type":"tool_call","tool":"echo","args":1e999}')
+
+
+SPEAKS_ON = {
+    "in one write": "os.write(out, b'a\\na\\n')",
+    "one after the other": "os.write(out, b'a\\n'); time.sleep(0.05); os.write(out, b'a\\n')",
+    "with half of the answer read": (
+        "os.write(out, b'a\\n'); time.sleep(0.05); os.read(int(sys.argv[1]), 2); os.write(out, b'a\\n')"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", SPEAKS_ON)
+@pytest.mark.parametrize("size", [10, 1 << 20])
+def test_a_child_that_does_not_read_its_answer_may_not_speak_on(
+    monkeypatch: pytest.MonkeyPatch, how: str, size: int
+) -> None:
+    lines: list[bytes] = []
+
+    def answer(line: bytes) -> bytes:
+        lines.append(line)
+        return wire.frame(b"x" * size)
+
+    code = f"os.read(int(sys.argv[1]), 3); {SPEAKS_ON[how]}; time.sleep(60)"
+    monkeypatch.setattr(launcher, "_BOOT", f"import os, sys, time; out = int(sys.argv[2]); {code}")
+    with pytest.raises(TurnFailedError, match="before it had read its last answer"):
+        launcher.run_child(b"job", Limits(timeout_ms=5000, max_line_bytes=1000), answer)
+    assert lines == [b"a"]
+
+
+def test_a_child_that_does_not_read_its_job_gets_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "_BOOT", "import os, sys, time; os.write(int(sys.argv[2]), b'a\\n'); time.sleep(60)")
+    with pytest.raises(TurnFailedError, match="asked before it had read its job"):
+        launcher.run_child(b"x" * (1 << 20), Limits(timeout_ms=5000, max_line_bytes=1000), lambda _line: b"1\nx")
+
+
+def test_answers_that_are_read_come_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+    lines: list[bytes] = []
+
+    def answer(line: bytes) -> bytes:
+        lines.append(line)
+        return wire.frame(line * 100_000)
+
+    code = (
+        "sys.path[:0] = sys.argv[3:]; from cruft_sched.turns.host import read_frame; pipe = int(sys.argv[1]);"
+        "os.read(pipe, 3); [(os.write(out, b'%d\\n' % n), os._exit(9) if read_frame(pipe) != b'%d' % n * 100000"
+        " else 0) for n in range(5)]"
+    )
+    monkeypatch.setattr(launcher, "_BOOT", f"import os, sys, time; out = int(sys.argv[2]); {code}")
+    limits = Limits(timeout_ms=5000, max_line_bytes=1000)
+    assert launcher.run_child(b"job", limits, answer, pause=lambda: pauses.append(len(lines))) == 0
+    assert lines == [b"0", b"1", b"2", b"3", b"4"]
+    assert pauses == [1, 2, 3, 4, 5]
+
+
+def test_what_comes_at_once_is_taken_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[int] = []
+    lines: list[bytes] = []
+    monkeypatch.setattr(launcher, "_BOOT", "import os, sys; os.write(int(sys.argv[2]), b'x\\n' * 1000)")
+    limits = Limits(timeout_ms=5000, max_line_bytes=1000)
+    launcher.run_child(b"job", limits, lines.append, pause=lambda: pauses.append(len(lines)))
+    assert pauses == [1000]
 
 
 def test_a_suspension_outside_a_job_is_a_forgery() -> None:

@@ -97,7 +97,7 @@ LANGUAGE = """
 
 
 def test_javascript_has_its_language_and_our_globals_and_no_more() -> None:
-    given = ["context", "state", "emit", "close", "scheduler"]
+    given = ["context", "state", "emit", "callTool", "auditNote", "importValue", "close", "scheduler"]
     names = Result("close(Object.getOwnPropertyNames(globalThis))").value
     assert set(given) <= set(names)
     assert set(names) <= {*given, *LANGUAGE.split()}

@@ -18,6 +18,7 @@ from cruft_sched.core.outcomes import (
     TurnOutcome,
 )
 from cruft_sched.core.policy import Budgets
+from cruft_sched.turns.session import no_tools
 from cruft_sched.turns.turn import Turn, run_turn
 
 
@@ -37,7 +38,8 @@ class Result:
             modules={name: text.encode() for name, text in given.get("modules", {}).items()},
             expected_events=given.get("expected_events"),
         )
-        self.outcome: TurnOutcome = run_turn(turn, self._note)
+        stop, gate = given.get("stop", lambda: None), given.get("gate", no_tools)
+        self.outcome: TurnOutcome = run_turn(turn, self._note, stop, gate=gate)
 
     def _note(self, kind: str, fields: Mapping[str, Any]) -> None:
         self.notes.append((kind, fields))
@@ -49,6 +51,10 @@ class Result:
     @property
     def denials(self) -> list[str]:
         return [fields["specifier"] for kind, fields in self.notes if kind == "import_denial"]
+
+    @property
+    def kinds(self) -> list[str]:
+        return [kind for kind, _ in self.notes]
 
     @property
     def value(self) -> Any:
@@ -162,7 +168,7 @@ def test_an_error_says_where() -> None:
     ],
 )
 def test_whatever_goes_on_for_ever_is_killed_at_the_wall(source: str) -> None:
-    ran = Result(source, budgets=Budgets(timeout_ms=150))
+    ran = Result(source, budgets=Budgets(timeout_ms=150, max_microtasks=1 << 53))
     assert isinstance(ran.error, BudgetError)
     assert (ran.error.budget, ran.error.limit) == ("timeout_ms", 150)
     assert ran.error.attempted >= 150

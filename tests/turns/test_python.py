@@ -218,7 +218,8 @@ def test_an_error_among_others_is_shown_without_the_files_of_this_machine() -> N
 def test_nothing_of_ours_is_in_the_agents_namespace() -> None:
     ran = run("close([[n for n in globals() if n[0] != '_'], hasattr(emit, '__self__'), dir(scheduler)[-7:]])")
     names, bound, waits = ran.value
-    assert names == ["context", "state", "emit", "close", "importValue", "import_value", "scheduler"]
+    calls = ["emit", "call_tool", "callTool", "audit_note", "auditNote", "close"]
+    assert names == ["context", "state", *calls, "ToolError", "importValue", "import_value", "scheduler"]
     assert not bound
     assert waits == ["callTool", "call_tool", "sleep", "sleepUntil", "sleep_until", "waitForInput", "wait_for_input"]
 

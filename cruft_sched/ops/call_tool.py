@@ -1,0 +1,46 @@
+"""What `callTool` of an agent reaches within its turn: the gates, and the call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+
+import msgspec
+
+from cruft_sched.core import ids
+from cruft_sched.core.outcomes import CallTool, Denied
+from cruft_sched.core.policy import Policy
+from cruft_sched.tools import registry
+from cruft_sched.tools.registry import Call
+from cruft_sched.turns.session import Gate, Granted, Outcome
+
+
+def gate_of(policy: Policy, uid: str, run_id: str, *, scheduled: bool) -> Gate:
+    """The gate of one turn. In a job's turn it opens to tools that read and no others: such a turn may run again."""
+    numbers = count(1)
+
+    def gate(call: CallTool) -> Denied | Granted:
+        name = call.tool
+        if name not in policy.tools:
+            return Denied(message=f'tool "{name}" is not allowed by policy', tool=name)
+        tool = registry.catalogue().get(name)
+        if tool is None:
+            return Denied(message=f'tool "{name}" is not available', tool=name)
+        if tool.writes and scheduled:
+            what = f'tool "{name}" writes: a job calls it with scheduler.callTool, which does not repeat it'
+            return Denied(message=what, tool=name)
+        key = ids.idempotency_key(uid, f"{run_id}/call-{next(numbers)}", name, bytes(call.args))
+
+        def perform(stop: Callable[[], object]) -> Outcome:
+            made = Call(
+                args=msgspec.json.decode(call.args),
+                timeout_ms=call.timeout_ms,
+                timeout_limit_ms=policy.budgets.tool_timeout_ms,
+                idempotency_key=key,
+                stop=stop,
+            )
+            return registry.perform(name, tool, made, policy.budgets.max_tool_result_bytes)
+
+        return perform
+
+    return gate
