@@ -134,6 +134,10 @@ class Host:
         """The turn ends, since it has used up a budget. Nothing of the agent runs after this."""
         self._end(f'{{"type":"over","budget":"{budget}","attempted":{attempted}}}', 1)
 
+    def out_of_memory(self) -> NoReturn:
+        """An allocation failed, and the agent did not catch that. It wanted one MiB more than it may have, at least."""
+        self.over("max_rss_mb", self._limits["max_rss_mb"] + 1)
+
     def _within(self, budget: str, attempted: int) -> None:
         if attempted > self._limits[budget]:
             self.over(budget, attempted)

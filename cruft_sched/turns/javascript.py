@@ -22,7 +22,7 @@ _STACK_BYTES = 1 * _MIB
 _CONTROLS = ("watch", "broken", "finish")
 _CALLS = (
     *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
-    *("fits", "suspend", "complete", "fail"),
+    *("fits", "suspend", "complete", "fail", "out_of_memory"),
 )
 
 

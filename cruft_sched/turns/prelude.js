@@ -70,6 +70,8 @@
     return value;
   }
 
+  const NULL_THROWN = 'null was thrown, as the engine does when no memory is left (the budget max_rss_mb)';
+
   function describe(error) {
     const told = { name: 'Error', message: '', stack: '' };
     try {
@@ -79,7 +81,7 @@
           if (value !== undefined) told[part] = Text(value);
         }
       } else {
-        told.message = Text(error);
+        told.message = error === null ? NULL_THROWN : Text(error);
       }
     } catch {
       told.message = 'an error that cannot be shown';
@@ -88,7 +90,9 @@
   }
 
   function fail(error) {
-    host.fail(stringify(describe(error)));
+    const told = describe(error);
+    if (told.name === 'InternalError' && told.message === 'out of memory') host.out_of_memory();
+    host.fail(stringify(told));
   }
 
   function auditNote(value) {
@@ -281,6 +285,7 @@
       apply(then, main, [() => { ended = 'well'; }, fail]);
     },
     broken(name, message, stack) {
+      if (name === 'null' || message === 'out of memory') host.out_of_memory(); // null: not even for the error was there any
       host.fail(stringify(plain({ name: cut(name, 200), message: cut(message, 2000), stack: cut(stack, 4000) })));
     },
     // When nothing is left to run: what the agent set going without waiting for it has come to its end too.

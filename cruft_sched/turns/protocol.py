@@ -111,7 +111,7 @@ class Fail(Struct, frozen=True, forbid_unknown_fields=True, tag="fail"):
 class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
     """Last: a budget that the child saw first. The limit is the driver's own."""
 
-    budget: Literal["max_event_bytes", "max_steps", "max_microtasks"]
+    budget: Literal["max_event_bytes", "max_steps", "max_microtasks", "max_rss_mb"]
     attempted: _Attempted
 
 

@@ -30,7 +30,7 @@ _LIBRARIES = ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libuuid.so.1")
 _MIB = 1 << 20
 _SPEAKING = (
     *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
-    *("fits", "import_denial", "over", "suspend", "complete", "fail"),
+    *("fits", "import_denial", "over", "suspend", "complete", "fail", "out_of_memory"),
 )
 
 
@@ -63,6 +63,9 @@ def prepare(
                 exec(code, names)  # noqa: S102
             finally:
                 sys.settrace(None)  # what an error takes to be told of is not the agent's
+        except MemoryError:
+            spare.clear()
+            host.out_of_memory()
         except BaseException as error:
             spare.clear()
             host.fail(_describe(error))

@@ -245,3 +245,27 @@ def test_the_wall_is_noted_too(language: str) -> None:
     ran = bounded(language, "while (true);", "while True: pass", timeout_ms=150)
     assert isinstance(ran.error, BudgetError)
     assert ran.notes == [("budget_exceeded", {"budget": "timeout_ms", "limit": 150, "attempted": ran.error.attempted})]
+
+
+@both
+def test_max_rss_mb(language: str) -> None:
+    javascript, python = "const a = new Uint8Array(%d << 20); close(a.length)", "a = bytearray(%d << 20); close(len(a))"
+    fits = bounded(language, javascript % 28, python % 28, max_rss_mb=32)
+    assert fits.value == 28 << 20
+    assert over(bounded(language, javascript % 33, python % 50, max_rss_mb=32), "max_rss_mb", 32, 33)
+    caught = bounded(
+        language,
+        "try { new Uint8Array(33 << 20) } catch { close('caught') }",
+        "try: bytearray(50 << 20)\nexcept MemoryError: close('caught')",
+        max_rss_mb=32,
+    )
+    assert caught.value == "caught"
+
+
+@both
+def test_timeout_ms(language: str) -> None:
+    fits = bounded(language, "close(1)", "close(1)", timeout_ms=20_000)
+    assert fits.value == 1
+    ran = bounded(language, "for (;;);", "while True: pass", timeout_ms=200)
+    assert over(ran, "timeout_ms", 200, ran.error.attempted)
+    assert ran.error.attempted >= 200

@@ -122,7 +122,10 @@ def test_an_event_is_an_object(event: str) -> None:
 THROWN = {
     "throw new TypeError('boo')": ("TypeError", "boo"),
     "throw 'text'": ("Error", "text"),
-    "throw null": ("Error", "null"),
+    "throw null": (
+        "Error",
+        "null was thrown, as the engine does when no memory is left (the budget max_rss_mb)",
+    ),
     "throw Symbol('s')": ("Error", "Symbol(s)"),
     "throw {name: 'N', message: 'm'}": ("N", "m"),
     "throw {get name() { throw 1 }}": ("Error", "an error that cannot be shown"),

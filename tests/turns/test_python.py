@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cruft_sched.core.outcomes import AgentError, Failed, SleepUntil
+from cruft_sched.core.outcomes import AgentError, BudgetError, Failed, SleepUntil
 from cruft_sched.core.policy import Budgets
 from tests.turns.test_child_process import gone
 from tests.turns.test_javascript import Result
@@ -233,8 +233,7 @@ def test_the_memory_budget_is_the_agents_own_and_can_be_caught() -> None:
 
 def test_a_memory_that_is_full_to_the_brim_is_told_of() -> None:
     ran = run("a = []\nwhile True: a.append([0])", budgets=Budgets(timeout_ms=60_000, max_rss_mb=32))
-    assert isinstance(ran.error, AgentError)
-    assert ran.error.name == "MemoryError"
+    assert ran.error == BudgetError(budget="max_rss_mb", limit=32, attempted=33)
 
 
 def test_what_the_agent_does_to_the_library_changes_nothing_for_the_driver() -> None:
