@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cruft_sched.core.outcomes import AgentError, Ask, BudgetError, CallTool, RequestError, Sleep, SleepUntil
+from cruft_sched.core.outcomes import Ask, BudgetError, CallTool, RequestError, Sleep, SleepUntil
 from cruft_sched.core.policy import Budgets
 from tests.turns.test_javascript import Result
 
