@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,11 @@ from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Gate, no_tools
 from cruft_sched.turns.turn import Turn, run_turn
 
+_KEPT_BYTES = 256 << 10
+_KEPT_S = 0.5
+_BEFORE_AN_EFFECT = frozenset(("tool_call",))
+"""Lines that say what is about to be done, so they must stand in the log first."""
+
 
 def run_audited(
     turn: Turn,
@@ -28,31 +34,52 @@ def run_audited(
 ) -> tuple[TurnOutcome, AuditHead]:
     """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
     its tools. Raises StorageError where the log cannot be written, and then nothing of the turn counts."""
-    chain = Chain(run_id)
-    lines: list[bytes] = []  # as many as come at once are written at once: a write for each is half the cost of a turn
-
-    def line(kind: str, fields: Mapping[str, Any]) -> None:
-        lines.append(chain.line(kind, clock.now_ms(), fields))
-
-    def note(kind: str, fields: Mapping[str, Any]) -> None:
-        if not chain.started:  # it came to its end before it was ready
-            line("run_start", start)
-        line(kind, fields)
-
-    def append() -> None:
-        if lines:
-            log.append(b"".join(lines))
-            lines.clear()
-
-    def ready(level: Level) -> None:
-        line("run_start", {**start, **to_builtins(level)})
-
-    outcome = run_turn(turn, note, stop, ready, gate=gate, pause=append)
+    run = _Run(run_id, start, log, clock)
+    outcome = run_turn(turn, run.note, stop, run.ready, gate=gate, pause=run.pause)
     for kind, fields in _last_lines(outcome):
-        note(kind, fields)
-    append()
+        run.note(kind, fields)
+    run.append()
     log.sync()
-    return outcome, chain.head
+    return outcome, run.chain.head
+
+
+class _Run:
+    """The lines of one run. A write for each would be half the cost of a turn, so some are kept back for a while."""
+
+    def __init__(self, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock) -> None:
+        self.chain = Chain(run_id)
+        self._start = start
+        self._log = log
+        self._clock = clock
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._append_at = time.monotonic() + _KEPT_S
+
+    def ready(self, level: Level) -> None:
+        self._add("run_start", {**self._start, **to_builtins(level)})
+
+    def note(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if not self.chain.started:  # it came to its end before it was ready
+            self._add("run_start", self._start)
+        self._add(kind, fields)
+        if kind in _BEFORE_AN_EFFECT:
+            self.append()
+
+    def pause(self) -> None:
+        """Append what was kept back, if that is much, or old. Short turns have it all in one write."""
+        if self._kept_bytes > _KEPT_BYTES or time.monotonic() > self._append_at:
+            self.append()
+
+    def append(self) -> None:
+        """Append all that was kept back."""
+        if self._kept:
+            self._log.append(b"".join(self._kept))
+        self._kept, self._kept_bytes, self._append_at = [], 0, time.monotonic() + _KEPT_S
+
+    def _add(self, kind: str, fields: Mapping[str, Any]) -> None:
+        line = self.chain.line(kind, self._clock.now_ms(), fields)
+        self._kept.append(line)
+        self._kept_bytes += len(line)
 
 
 def _last_lines(outcome: TurnOutcome) -> list[tuple[str, dict[str, Any]]]:

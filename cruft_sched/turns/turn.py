@@ -49,14 +49,12 @@ def run_turn(
 ) -> TurnOutcome:
     """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
     asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs. `gate`
-    says which tools it may call, and calls them. `pause` is called before anything is waited for: what was noted so far
-    should be kept then.
+    says which tools it may call, and calls them. `pause` is called a few times a second.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
 
     def perform(granted: Granted) -> Outcome:
-        pause()
         outcome = granted(wall.passed)
         wall.left_ms()  # a call that was given up has no outcome that the agent may see: the turn ends here
         return outcome
