@@ -54,11 +54,11 @@ def run_child(
 ) -> int:
     """Run one child to its end and return its exit code, as a shell counts (128 + n for signal n).
 
-    `on_line` receives each line it writes, and may return a frame to write back; `pause` is called a few times a second,
-    and when `on_line` has had all that was there to be read. `wall` is the one of these limits, where it stands already.
-    Raises TurnFailedError at the wall and on a line that is too long, TurnStoppedError when it is told to stop,
-    SystemFailedError where no process can be started, and whatever `on_line` raises; the child and its process group are
-    dead by then, as on return.
+    `on_line` receives each line it writes, and may return a frame to write back; `pause` is called a few times a
+    second, and when `on_line` has had all that was there to be read. `wall` is the one of these limits, where it
+    stands already. Raises TurnFailedError at the wall and on a line that is too long, TurnStoppedError when it is
+    told to stop, SystemFailedError where no process can be started, and whatever `on_line` raises; the child and its
+    process group are dead by then, as on return.
     """
     wall = wall or Wall(limits)
     child, job_pipe, out_pipe = _start()
