@@ -59,18 +59,26 @@ def advance_held(held: HeldJob, clock: Clock, stop: Stop) -> Report:
     return go_on(held, manifest, clock, stop, "agent_scheduler_tick")
 
 
-def go_on(held: HeldJob, manifest: Manifest, clock: Clock, stop: Stop, command: Command) -> Report:
-    """The next turn of a job that can move: bound sources, budgets, the await's settlement, the turn, its outcome."""
+def go_on(
+    held: HeldJob, manifest: Manifest, clock: Clock, stop: Stop, command: Command, *, answered: bool = False
+) -> Report:
+    """The next turn of a job that can move: bound sources, budgets, the await's settlement, the turn, its outcome.
+
+    What a tool or a person gave (`answered`: just now) is committed before the turn's process is started, and the start
+    when that is confined: where it cannot be, no outcome is lost, and no turn is counted.
+    """
     bound = read_bound(held.store, manifest)
     now = clock.now_ms()
     over = _over(manifest, bound.policy.budgets, now)
     if over is not None:
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
     with AuditLog(bound.audit_path) as log:  # before any tool runs: an outcome that cannot be kept is not produced
-        manifest = _settle(held, manifest, bound, clock, stop)
-        if manifest.terminal or held.cancel_request(manifest) is not None:
-            return moved(_end_early(held, manifest, clock.now_ms()), command)
-        return _run_turn(held, manifest, bound, log, clock, stop, command)
+        settled = _settle(held, manifest, bound, clock, stop)
+        if settled.terminal or held.cancel_request(settled) is not None:
+            return moved(_end_early(held, settled, clock.now_ms()), command)
+        if answered or (settled is not manifest and isinstance(settled.wait, ToolAwait)):
+            settled = held.commit(settled)
+        return _run_turn(held, settled, bound, log, clock, stop, command)
 
 
 def apply_cancel(held: HeldJob, manifest: Manifest, now: int, audit: AuditHead | None = None) -> Manifest:
@@ -128,11 +136,20 @@ def _run_turn(
     started = advance(manifest, TurnStarted(), clock.now_ms())
     turn, name = _turn(started, bound), _turn_id(started)
     stopped = stopper(held, started, stop)
+    gate = gate_of(bound.policy, started.uid, name, scheduled=True)
+    begun: list[Manifest] = []
+
+    def begin() -> None:
+        begun.append(held.commit(started))
+
     try:
-        running = held.commit(started)
-        gate = gate_of(bound.policy, running.uid, name, scheduled=True)
-        outcome, head = run_audited(turn, name, _start_line(running), log, clock, stopped, gate)
-        committed = _commit(held, running, outcome, head, clock.now_ms())
+        outcome, head = run_audited(turn, name, _start_line(started), log, clock, stopped, gate, begin)
+        _check_not_told_to_end(outcome)
+        if head is None:  # cancelled before it began
+            return moved(apply_cancel(held, manifest, clock.now_ms()), command)
+        if not begun:  # its time was over before its process was ready
+            begin()
+        committed = _commit(held, begun[0], outcome, head, clock.now_ms())
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
         raise
@@ -140,10 +157,13 @@ def _run_turn(
     return replace(report, warning=isolation.warning(bound.policy, turn.language))
 
 
-def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
-    """Commit the outcome of a turn, unless the job was cancelled while it ran."""
+def _check_not_told_to_end(outcome: TurnOutcome) -> None:
     if outcome.ending == outcomes.Stopped(reason="interrupted"):
         raise KeyboardInterrupt(TOLD_TO_END)
+
+
+def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
+    """Commit the outcome of a turn, unless the job was cancelled while it ran."""
     if held.cancel_request(running) is not None:
         return apply_cancel(held, running, now, head)
     return held.commit(_after(held, running, outcome, head, now))

@@ -31,11 +31,16 @@ def run_audited(
     clock: Clock,
     stop: Callable[[], Stopped | None] = lambda: None,
     gate: Gate = no_tools,
-) -> tuple[TurnOutcome, AuditHead]:
+    begin: Callable[[], None] = lambda: None,
+) -> tuple[TurnOutcome, AuditHead | None]:
     """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
-    its tools. Raises StorageError where the log cannot be written, and then nothing of the turn counts."""
-    run = _Run(run_id, start, log, clock)
+    its tools. `begin` is called when the process is confined, before any agent code runs. Raises StorageError where the
+    log cannot be written, and then nothing of the turn counts. A turn that was stopped before it began has no line.
+    """
+    run = _Run(run_id, start, log, clock, begin)
     outcome = run_turn(turn, run.note, stop, run.ready, gate=gate, pause=run.pause)
+    if isinstance(outcome.ending, Stopped) and not run.chain.started:
+        return outcome, None
     for kind, fields in _last_lines(outcome):
         run.note(kind, fields)
     run.append()
@@ -46,16 +51,20 @@ def run_audited(
 class _Run:
     """The lines of one run. A write for each would be half the cost of a turn, so some are kept back for a while."""
 
-    def __init__(self, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock) -> None:
+    def __init__(
+        self, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock, begin: Callable[[], None]
+    ) -> None:
         self.chain = Chain(run_id)
         self._start = start
         self._log = log
         self._clock = clock
+        self._begin = begin
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._append_at = time.monotonic() + _KEPT_S
 
     def ready(self, level: Level) -> None:
+        self._begin()
         self._add("run_start", {**self._start, **to_builtins(level)})
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:

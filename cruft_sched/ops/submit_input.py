@@ -82,7 +82,7 @@ def _answer_held(
     answered = advance(manifest, Settled(name="answered", wait=awaits.answered(wait, value, by, now)), now)
     if defer:
         return moved(held.commit(answered), "agent_scheduler_input")
-    return go_on(held, answered, clock, stop, "agent_scheduler_input")
+    return go_on(held, answered, clock, stop, "agent_scheduler_input", answered=True)
 
 
 def _pending(manifest: Manifest, now: int) -> InputAwait:

@@ -49,11 +49,15 @@ class Host:
         self._state_bytes = EMPTY_STATE_BYTES + sum(_size(key, value) for key, value in state.items())
 
     def ready(self, level: dict[str, str | int]) -> None:
-        """Say that agent code is about to run, and how far the process is confined."""
+        """Say that agent code is about to run, and how far the process is confined; and wait for leave to do so."""
         fields = [
             f'"{name}":{value}' if isinstance(value, int) else f'"{name}":"{value}"' for name, value in level.items()
         ]
         self._send(f'{{"type":"ready","level":{{{",".join(fields)}}}}}')
+        try:
+            read_frame(self._answers)
+        except OSError:
+            os._exit(DRIVER_GONE)
 
     def emit(self, event: str) -> None:
         """Put one event into the audit log."""

@@ -34,6 +34,8 @@ from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.wire import EMPTY_STATE_BYTES, entry_bytes
 
 _SUSPEND = b'{"type":"suspend"'
+_GO = wire.frame(b"")
+"""The answer to `ready`: agent code may run."""
 
 Sink = Callable[[str, Mapping[str, Any]], None]
 """Takes a line for the audit log: its kind and its fields."""
@@ -123,6 +125,7 @@ class TurnSession:
             case protocol.Ready():
                 self.ready = True
                 self._on_ready(message.level)
+                return _GO
             case protocol.Emit():
                 self._emit(message.event)
             case protocol.Note():

@@ -48,8 +48,8 @@ def run_turn(
     pause: Callable[[], None] = lambda: None,
 ) -> TurnOutcome:
     """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
-    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined before it runs. `gate`
-    says which tools it may call, and calls them. `pause` is called a few times a second.
+    asked a few times a second whether to kill it, and `on_ready` is told how far it is confined, before any agent code
+    runs. `gate` says which tools it may call, and calls them. `pause` is called a few times a second.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """

@@ -12,8 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import Raw
 
 from cruft_sched.core.policy import Budgets
+from cruft_sched.ops.show_token import show_token
+from cruft_sched.ops.tick import tick
 from cruft_sched.turns import launcher
 from cruft_sched.turns.compartment import kernel
 from cruft_sched.turns.compartment.kernel import CompartmentError
@@ -169,7 +172,8 @@ def test_an_old_kernel_is_refused(missing: str, language: str, tmp_path: Path) -
     assert missing in said.lower()
     assert '"isolation": "process"' in said
     assert project.store.load("job").status == "created"
-    assert [line["type"] for line in project.audit()] == ["run_void"]
+    assert project.store.load("job").turn_cursor == 0
+    assert project.audit() == []
 
 
 @pytest.mark.parametrize("language", ["javascript", "python"])
@@ -182,6 +186,45 @@ def test_an_old_kernel_serves_who_asks_for_less(missing: str, language: str, tmp
     assert json.loads(ran.stdout)["status"] == "completed"
     assert (b"warning" in ran.stderr) == (language == "python")
     assert project.audit()[0]["isolation"] == "process"
+
+
+def test_a_sweep_on_an_old_kernel_changes_no_job_and_says_so_once(tmp_path: Path) -> None:
+    project = project_in(tmp_path, "javascript", budgets={"max_scheduler_turns": 1})
+    project.start()
+    before = project.manifest_file().read_bytes()
+    sweep = ("agent", "schedule", "tick", "--due", "--store", project.root)
+    first, second = without(LANDLOCK, *sweep), without(LANDLOCK, *sweep)
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert (b"Landlock" in first.stderr, second.stderr) == (True, b"")
+    assert project.manifest_file().read_bytes() == before
+    assert b'"status":"completed"' in subprocess.run([PROGRAM, *sweep], capture_output=True, check=True).stdout
+
+
+def test_an_answer_is_kept_where_its_turn_cannot_be_confined(tmp_path: Path) -> None:
+    project = Project(tmp_path, "const r = context.scheduler_resume; r ? close(r.result) : scheduler.waitForInput('a')")
+    project.start()
+    tick(project.store, "job", project.clock)
+    token = show_token(project.store, "job").token
+    answer = ("--token", token, "--json", '"yes"')
+    ran = without(LANDLOCK, "agent", "schedule", "input", "job", "--store", project.root, *answer)
+    assert ran.returncode == 69
+    job = project.store.load("job")
+    assert (job.status, job.turn_cursor, job.timeline[-1].event) == ("awaiting_input", 1, "answered")
+    tick(project.store, "job", project.clock)
+    assert project.store.load("job").result == Raw(b'"yes"')
+
+
+def test_a_tools_outcome_is_kept_where_its_turn_cannot_be_confined(tmp_path: Path) -> None:
+    source = "const r = context.scheduler_resume; r ? close(r.result) : scheduler.callTool('echo', 5)"
+    project = Project(tmp_path, source, tools=["echo"])
+    project.start()
+    tick(project.store, "job", project.clock)
+    for _ in range(2):
+        ran = without(LANDLOCK, "agent", "schedule", "tick", "job", "--store", project.root)
+        assert ran.returncode == 69
+        assert [entry.event for entry in project.store.load("job").timeline].count("tool_done") == 1
+    tick(project.store, "job", project.clock)
+    assert project.store.load("job").result == Raw(b"5")
 
 
 @pytest.mark.parametrize("missing", MISSING)
@@ -216,8 +259,6 @@ def test_other_systems_and_processors_are_refused(system: str, machine: str, mon
 def test_the_audit_log_says_how_far_a_turn_was_confined(language: str, project: Project, tmp_path: Path) -> None:
     project = project_in(tmp_path / "p", language)
     project.start()
-    from cruft_sched.ops.tick import tick
-
     tick(project.store, "job", project.clock)
     start = project.audit()[0]
     assert start["type"] == "run_start"
