@@ -85,6 +85,7 @@ class Group(click.Group):
 def run(arguments: Sequence[str]) -> int:
     """Run one command line. Returns its exit code, as documented in docs/exit-codes.md."""
     signal.signal(signal.SIGTERM, _terminate)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may have ignored it, and that is inherited
     root = Group("cruft", help="Durable jobs for agents: no daemon, one sealed file a job.")
     root.params.append(_version_option())
     try:

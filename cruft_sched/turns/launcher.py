@@ -75,6 +75,8 @@ def run_child(
 
 def _start() -> tuple[subprocess.Popen[bytes], int, int]:
     """The child, the end of the pipe its job goes into, and the end its messages come out of."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # its end would be reaped, and its exit code lost
+        raise SystemFailedError("this process ignores SIGCHLD", "restore its default before running turns")
     job_out, job_in = os.pipe()
     out_out, out_in = os.pipe()
     command = [sys.executable, "-P", "-s", "-S", "-c", _BOOT, str(job_out), str(out_in), *_import_path()]

@@ -160,8 +160,9 @@ class TurnSession:
     def _emit(self, event: Raw) -> None:
         self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(event)))
         self._within("max_events", self._budgets.max_events, self.events + 1)
+        read = _readable(event, "emit: the event")
         if self._expected_events is not None:
-            fault = event_fault(_readable(event, "emit: the event"), self._expected_events)
+            fault = event_fault(read, self._expected_events)
             if fault is not None:
                 raise TurnFailedError(EventError(message=f"an event is not as the policy expects: {fault:.500}"))
         self.events += 1
@@ -170,6 +171,7 @@ class TurnSession:
     def _remark(self, value: Raw) -> None:
         self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(value)))
         self._count("note")
+        _readable(value, "auditNote: the value")
         self._note("note", {"note": value})
 
     def _call_tool(self, message: protocol.ToolCall) -> bytes:
@@ -219,6 +221,7 @@ class TurnSession:
         old = _size(key, self.state[key]) if key in self.state else 0
         total = self._state_bytes - old + _size(key, value)
         self._within("max_state_bytes", self._budgets.max_state_bytes, total)
+        _readable(value, "state.set: the value")
         self.state[key], self._state_bytes = value, total
 
     def _state_delete(self, key: str) -> None:
@@ -241,6 +244,7 @@ class TurnSession:
             case protocol.Complete():
                 if len(bytes(message.result)) > protocol.MAX_RESULT_BYTES:
                     raise TurnFailedError(ChildError(message="the value given to close is larger than 1 MiB"))
+                _readable(message.result, "close: the value")
                 return outcomes.Completed(result=message.result)
             case protocol.Fail():
                 thrown = message.error

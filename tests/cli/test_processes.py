@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from itertools import count
 from pathlib import Path
@@ -181,6 +182,21 @@ def prepare(project: Project, command: str, job_id: str) -> list[str]:
         if command == "sweep"
         else ["cancel" if command == "cancel" else "tick", job_id, *store]
     )
+
+
+def test_whoever_starts_us_may_ignore_the_end_of_children(project: Project) -> None:
+    project.start()
+    code = "import os, signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [PROGRAM, "agent", "schedule", "tick", "job", "--store", project.root]
+    ran = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, b"")
+    embedded = (
+        "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "from cruft_sched.ops.doctor import doctor\n"
+        "print(doctor().tiers[0].missing)"
+    )
+    said = subprocess.run([sys.executable, "-c", embedded], capture_output=True, check=True).stdout
+    assert said == b"this process ignores SIGCHLD\n"
 
 
 def test_under_a_bare_environment_from_the_root_with_an_open_pipe(tmp_path: Path) -> None:

@@ -319,19 +319,25 @@ def test_a_message_without_its_end_is_none(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    "request_",
+    "message",
     [
-        b'{"kind":"tool","tool":"echo","args":1e999}',
-        b'{"kind":"tool","tool":"echo","args":[1' + b"0" * 5000 + b"]}",
-        b'{"kind":"input","input_kind":"ok","payload":1e999}',
-        b'{"kind":"input","input_kind":"ok","payload":1,"schema":{"minimum":1e999}}',
+        b'{"type":"suspend","request":{"kind":"tool","tool":"echo","args":1e999}}',
+        b'{"type":"suspend","request":{"kind":"tool","tool":"echo","args":[1' + b"0" * 5000 + b"]}}",
+        b'{"type":"suspend","request":{"kind":"input","input_kind":"ok","payload":1e999}}',
+        b'{"type":"suspend","request":{"kind":"input","input_kind":"ok","payload":1,"schema":{"minimum":1e999}}}',
+        b'{"type":"emit","event":{"a":1' + b"0" * 5000 + b"}}",
+        b'{"type":"emit","event":{"a":1e999}}',
+        b'{"type":"note","note":-1e999}',
+        b'{"type":"state_set","key":"a","value":1e999}',
+        b'{"type":"complete","result":1e999}',
+        b'{"type":"tool_call","tool":"echo","args":1e999}',
     ],
 )
-def test_what_nobody_can_read_again_fails_the_turn(request_: bytes) -> None:
+def test_what_nobody_can_read_again_fails_the_turn(message: bytes) -> None:
     taken = session()
     taken.on_line(READY)
     with pytest.raises(TurnFailedError, match="cannot be read") as failure:
-        taken.on_line(b'{"type":"suspend","request":' + request_ + b"}")
+        taken.on_line(message)
     assert isinstance(failure.value.error, RequestError)
 
 
