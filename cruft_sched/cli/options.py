@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from cruft_sched.stores.file import FileStore
 
 
@@ -22,6 +25,25 @@ store = click.option(
     "--store", envvar="CRUFT_STORE", metavar="DIR", callback=_need_store, help="The store's folder (or CRUFT_STORE)."
 )
 job_id = click.argument("job_id", metavar="JOB-ID")
+
+
+def policy(command: Callable[..., Any]) -> Callable[..., Any]:
+    """`--policy FILE`, or `--project DIR`, which holds agent-policy.json: the command gets the file, as `policy`."""
+
+    @functools.wraps(command)
+    def given(*args: Any, project: str | None, policy: str | None, **more: Any) -> Any:
+        if (project is None) == (policy is None):
+            raise click.UsageError("give exactly one of --project and --policy")
+        path = policy if policy is not None else os.path.join(project or "", "agent-policy.json")
+        return command(*args, policy=path, **more)
+
+    with_policy = click.option("--policy", metavar="FILE", help="The policy itself.")(given)
+    return click.option("--project", metavar="DIR", help="A folder that holds agent-policy.json.")(with_policy)
+
+
+def as_bytes(text: str | None) -> bytes | None:
+    """What the command line gave, byte for byte."""
+    return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
 def key_file() -> str | None:

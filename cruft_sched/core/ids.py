@@ -10,12 +10,13 @@ MAX_JOB_ID_LENGTH = 128
 JOB_ID_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:-")
 
 
-def check_job_id(job_id: str) -> str:
-    """Return `job_id` if it is well-formed, else raise UsageError. Called wherever an id enters."""
+def check_job_id(job_id: str, what: str = "job id") -> str:
+    """Return `job_id` if it is well-formed, else raise UsageError. Called wherever an id enters. A run of its own has
+    an id of the same form."""
     if 1 <= len(job_id) <= MAX_JOB_ID_LENGTH and JOB_ID_CHARACTERS.issuperset(job_id) and job_id not in (".", ".."):
         return job_id
     raise UsageError(
-        f"job id {job_id[:MAX_JOB_ID_LENGTH]!a} is not allowed",
+        f"{what} {job_id[:MAX_JOB_ID_LENGTH]!a} is not allowed",
         "use 1 to 128 ASCII letters, digits, '.', '_', ':' or '-', other than '.' and '..'",
     )
 

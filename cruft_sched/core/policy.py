@@ -60,6 +60,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     agent: Text
     audit_log: Text
     isolation: Isolation = "strict"
+    run_id: Text | None = None
+    session_file: Text | None = None
     profile: Text | None = None
     context: dict[str, Raw] = {}
     state: dict[str, Raw] = {}

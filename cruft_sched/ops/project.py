@@ -42,8 +42,9 @@ class Project(Struct, frozen=True, kw_only=True):
     audit_path: str
 
 
-def read_project(policy_path: str, store_root: str | None = None) -> Project:
-    """Read and check the policy at `policy_path` and its agent; `store_root` is where the audit log may not lie.
+def read_project(policy_path: str, store_root: str | None = None, audit_log: str | None = None) -> Project:
+    """Read and check the policy at `policy_path` and its agent; `store_root` is where the audit log may not lie, and
+    `audit_log` stands in the place of the policy's.
 
     Raises PolicyError with every fault, DataError where the policy itself cannot be read.
     """
@@ -58,7 +59,7 @@ def read_project(policy_path: str, store_root: str | None = None) -> Project:
         faults.append(f"$.agent: {error.what}")
     named = admitted_files(policy, policy_source.path)
     sources = _read_admitted(named, policy, faults)
-    audit_path = beside(policy_source.path, policy.audit_log)
+    audit_path = beside(policy_source.path, policy.audit_log) if audit_log is None else os.path.abspath(audit_log)
     try:
         others = [policy_source.path, beside(policy_source.path, policy.agent), *(file.path for file in named)]
         check_log(audit_path, others if store_root is None else [*others, os.path.abspath(store_root)])

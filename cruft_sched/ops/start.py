@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 
-import msgspec
-from msgspec import Raw, Struct
+from msgspec import Struct
 
 from cruft_sched.clock import Clock
 from cruft_sched.core import ids, lifecycle
 from cruft_sched.core.manifest import Manifest
-from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, duplicate_keys, parse_object
-from cruft_sched.errors import DataError
+from cruft_sched.ops.context import parse_context
 from cruft_sched.ops.project import compact, read_project
 from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore
-
-MAX_CONTEXT_BYTES = 1 << 20
 
 
 class Started(Struct, frozen=True, kw_only=True):
@@ -79,19 +75,3 @@ def start(
     )
     store.create_job(lifecycle.created(manifest))
     return Started(job_id=job_id, status="created", store=store.root, manifest=store.manifest_path(job_id))
-
-
-def parse_context(context: bytes | None) -> dict[str, Raw]:
-    """The `--context` of a start: a JSON object, by the same rules as the policy's. Raises DataError."""
-    if context is None:
-        return {}
-    try:
-        tree = parse_object(context, MAX_CONTEXT_BYTES)
-    except DataError as error:
-        raise DataError(f"--context is refused: {error.what}", error.todo) from None
-    faults = duplicate_keys(tree, "$")
-    if RESERVED_CONTEXT_KEY in tree:
-        faults.append(f"$.{RESERVED_CONTEXT_KEY}: is set by the engine alone")
-    if faults:
-        raise DataError("--context is refused: " + "; ".join(faults), "correct it and try again")
-    return msgspec.json.decode(context, type=dict[str, Raw])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 
 import click
@@ -13,8 +12,7 @@ from cruft_sched.cli.output import output_option, show
 
 
 @click.command("start", cls=Command)
-@click.option("--project", metavar="DIR", help="A folder that holds agent-policy.json.")
-@click.option("--policy", metavar="FILE", help="The policy itself.")
+@options.policy
 @click.option(
     "--store", envvar="CRUFT_STORE", help="The store's folder; default: .cruft/agent-scheduler by the policy."
 )
@@ -24,8 +22,7 @@ from cruft_sched.cli.output import output_option, show
 @click.option("--pin", is_flag=True, help="Run on the bytes of now, whatever becomes of the files.")
 @output_option
 def command(
-    project: str | None,
-    policy: str | None,
+    policy: str,
     store: str | None,
     job_id: str | None,
     context: str | None,
@@ -37,15 +34,13 @@ def command(
     from cruft_sched.clock import SystemClock
     from cruft_sched.ops.start import start
 
-    if (project is None) == (policy is None):
-        raise click.UsageError("give exactly one of --project and --policy")
     started = start(
-        policy if policy is not None else os.path.join(project or "", "agent-policy.json"),
+        policy,
         SystemClock(),
         store_root=store,
         key_file=options.key_file(),
         job_id=job_id,
-        context=None if context is None else context.encode("utf-8", "surrogateescape"),
+        context=options.as_bytes(context),
         labels=labels,
         pin=pin,
     )
