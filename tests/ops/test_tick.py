@@ -300,7 +300,7 @@ def test_a_job_that_was_deleted_and_started_again_is_not_written_by_the_old_turn
 
     thread = threading.Thread(target=ticking)
     thread.start()
-    while not project.events():
+    while project.store.load("job").status != "running":
         pass
     shutil.rmtree(project.store.folder("job"))
     project.start()
