@@ -63,11 +63,17 @@ class ChangedError(DataError):
     code = "changed_since_start"
 
 
-class JobExistsError(CruftError):
+class ExistsError(CruftError):
+    """What was to be made stands there already. It was left alone."""
+
+    code = "exists"
+    exit_code = 73
+
+
+class JobExistsError(ExistsError):
     """A job of this id stands in the store already."""
 
     code = "job_exists"
-    exit_code = 73
 
 
 class StorageError(CruftError):

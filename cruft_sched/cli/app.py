@@ -24,6 +24,7 @@ TERMINATED = "terminated"
 TREE: dict[str, dict[str, str]] = {
     "cruft": {"agent": "Run agents, once or as durable jobs.", "demo": "See a job live through its life, in seconds."},
     "cruft agent": {
+        "init": "Make a project: an agent and its policy.",
         "run": "Run an agent once.",
         "schedule": "Start, advance and look at durable jobs.",
         "doctor": "See how far this machine confines an agent.",

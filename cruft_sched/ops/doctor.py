@@ -77,6 +77,12 @@ def doctor() -> DoctorReport:
     )
 
 
+def missing() -> str | None:
+    """What this machine lacks for the compartment; None where it lacks nothing."""
+    tier = next((tier for tier in doctor().tiers if not tier.available), None)
+    return None if tier is None else tier.missing or ""
+
+
 def _examine(language: str) -> TierReport:
     tier = _TIERS[language]
     levels: list[Level] = []

@@ -90,12 +90,12 @@ def command(ctx: click.Context) -> None:
 
 def _without_compartment() -> bool:
     """Whether this machine cannot confine an agent. The demo's own agents are harmless, so it goes on, and says so."""
-    from cruft_sched.ops.doctor import doctor
+    from cruft_sched.ops.doctor import missing
 
-    missing = next((tier for tier in doctor().tiers if not tier.available), None)
-    if missing is None:
+    lacks = missing()
+    if lacks is None:
         return False
-    click.secho(f'No compartment here: {missing.missing}. The demo goes on with "isolation": "process".', fg="yellow")
+    click.secho(f'No compartment here: {lacks}. The demo goes on with "isolation": "process".', fg="yellow")
     return True
 
 
