@@ -45,10 +45,10 @@ def init_project(folder: str, template: str, language: str, missing: str | None 
     try:
         for name, data in files.items():
             atomic.make_folder(os.path.dirname(os.path.join(folder, name)))
+            made.append(name)  # before: what fails in the last step, the fsync of the folder, stands
             atomic.create(os.path.join(folder, name), data)
-            made.append(name)
     except OSError as error:
-        _remove(folder, made)
+        _remove(folder, made[:-1] if isinstance(error, FileExistsError) else made)  # the last one is somebody else's
         if isinstance(error, FileExistsError | NotADirectoryError):
             raise DataError(f"{folder} cannot be a project: {error.strerror}", "give another folder") from None
         what = f"cannot make a project in {folder}: {error.strerror or error}"
