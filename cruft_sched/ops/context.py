@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, duplicate_keys, parse_object
+from cruft_sched.core.policy import RESERVED_CONTEXT_KEY
+from cruft_sched.core.strict_json import duplicate_keys, parse_object
 from cruft_sched.errors import DataError
 
 MAX_CONTEXT_BYTES = 1 << 20

@@ -12,8 +12,10 @@ from msgspec import Raw, Struct
 
 from cruft_sched.core.admitted import integrity_fault
 from cruft_sched.core.answers import schema_fault
-from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, check_policy, duplicate_keys, parse_json
+from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy
+from cruft_sched.core.policy_faults import check_policy
 from cruft_sched.core.sealing import digest
+from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import DataError, PolicyError, StorageError
 from cruft_sched.stores import atomic
 from cruft_sched.stores.audit_log import check_log

@@ -14,8 +14,8 @@ from cruft_sched.core.answers import answer_fault
 from cruft_sched.core.awaits import InputAwait
 from cruft_sched.core.lifecycle import Settled, advance
 from cruft_sched.core.manifest import Manifest, TimelineEntry
-from cruft_sched.core.policy import duplicate_keys, parse_json
 from cruft_sched.core.sealing import digest
+from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import BusyError, DataError, RefusedError, WrongStatusError
 from cruft_sched.ops.advance import apply_cancel, go_on
 from cruft_sched.ops.reports import Report, moved

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cruft_sched.core.admitted import integrity_fault
-from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, check_policy, decode_policy
+from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, decode_policy
+from cruft_sched.core.policy_faults import check_policy
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.specifiers import resolve
 
