@@ -27,7 +27,13 @@ TREE: dict[str, dict[str, str]] = {
         "init": "Make a project: an agent and its policy.",
         "run": "Run an agent once.",
         "schedule": "Start, advance and look at durable jobs.",
+        "policy": "Check and explain a policy.",
         "doctor": "See how far this machine confines an agent.",
+    },
+    "cruft agent policy": {
+        "validate": "Report every fault of a policy.",
+        "explain": "Say what a policy allows, in sentences.",
+        "schema": "Print the JSON Schema of a policy.",
     },
     "cruft agent schedule": {
         "start": "Make a durable job.",
@@ -40,7 +46,12 @@ TREE: dict[str, dict[str, str]] = {
         "token": "Show the token of an input.",
     },
 }
-"""Every command and its line of help. A command's module is named after it and loaded when it is called."""
+"""Every command and its line of help. A command's module is loaded when it is called, and named after it, or:"""
+_MODULES = {
+    "cruft agent policy validate": "policy_validate",
+    "cruft agent policy explain": "policy_explain",
+    "cruft agent policy schema": "policy_schema",
+}
 
 
 class Command(click.Command):
@@ -74,7 +85,7 @@ class Group(click.Group):
             return None
         if path in TREE:
             return Group(cmd_name, help=TREE[ctx.command_path][cmd_name])
-        module = import_module(f"cruft_sched.cli.commands.{cmd_name}")
+        module = import_module(f"cruft_sched.cli.commands.{_MODULES.get(path, cmd_name)}")
         command: click.Command = module.command
         return command
 

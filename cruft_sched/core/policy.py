@@ -5,7 +5,7 @@ Strict: an unknown field, a key given twice, a wrong type are all reported at on
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta, Raw, Struct
@@ -24,7 +24,15 @@ KNOWN_TOOLS = frozenset(
 )
 """The names a policy may list: the public catalogue. Which of them can be called durably is another question."""
 
-Text = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"\A[^\0]*\Z")]
+Text = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]*$")]
+_END = r"(?![\s\S])"
+"""The end of a text, in every dialect of regular expressions: `$` also stands before a last newline in Python's."""
+Variable = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z_][A-Za-z0-9_]*" + _END)]
+"""The name of an environment variable."""
+Assignment = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_][A-Za-z0-9_]*=[^\x00]*$")]
+Command = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z0-9_.-]+=[^\x00]+$")]
+ToolSecret = Annotated[str, Meta(max_length=400, pattern=r"^[A-Za-z][A-Za-z.]*:[A-Za-z_][A-Za-z0-9_]*" + _END)]
+Count = Annotated[int, Meta(ge=1, le=1 << 53)]
 Milliseconds = Annotated[int, Meta(ge=1, le=86_400_000)]
 
 
@@ -32,8 +40,8 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one turn, one tool call, and (the last two) one job may use."""
 
     timeout_ms: Milliseconds = 30_000
-    max_steps: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
-    max_microtasks: Annotated[int, Meta(ge=1, le=1 << 53)] = 100_000
+    max_steps: Count | None = None
+    max_microtasks: Count = 100_000
     max_rss_mb: Annotated[int, Meta(ge=16, le=65_536)] = 256
     max_events: Annotated[int, Meta(ge=0, le=1_000_000)] = 1_000
     max_event_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 64 << 10
@@ -41,8 +49,9 @@ class Budgets(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_tool_arg_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 256 << 10
     max_tool_result_bytes: Annotated[int, Meta(ge=2, le=16 << 20)] = 1 << 20
     tool_timeout_ms: Milliseconds = 30_000
-    max_scheduler_turns: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
-    max_age_ms: Annotated[int, Meta(ge=1, le=1 << 53)] | None = None
+    process_output_stream_chunk_bytes: Annotated[int, Meta(ge=1, le=16 << 20)] = 64 << 10
+    max_scheduler_turns: Count | None = None
+    max_age_ms: Count | None = None
 
 
 Isolation = Literal["strict", "process"]
@@ -50,7 +59,7 @@ Isolation = Literal["strict", "process"]
 
 
 class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The fields that this version understands; any other is refused."""
+    """The fields that this version understands; any other is refused. Their meanings are in policy_text.py."""
 
     schema_version: Literal[1] = 1
     agent: Text
@@ -66,6 +75,29 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     packages: dict[str, Text] = {}
     package_integrity: dict[str, Text] = {}
     expected_events: dict[str, Text] | None = None
+    approval_required_tools: list[Text] = []
+    approved_tools: list[Text] = []
+    approval_log: Text | None = None
+    approval_max_age_ms: Count | None = None
+    fs_read: list[Text] = []
+    fs_read_include: list[Text] = []
+    fs_read_exclude: list[Text] = []
+    fs_write: list[Text] = []
+    process_commands: list[Command] = []
+    process_cwd: Text | None = None
+    process_env: list[Assignment] = []
+    secrets: list[ToolSecret] = []
+    github_token_env: Variable | None = None
+    model_provider: Text | None = None
+    model_api_key_env: Variable | None = None
+    osv_fixture: Text | None = None
+    model_fixture: Text | None = None
+    named_network_cache_dir: Text | None = None
+    named_network_cache_mode: Literal["read-through", "offline"] = "read-through"
+    named_network_cache_max_age_ms: Count | None = None
+    named_network_cache_max_entries: Count | None = None
+    named_network_retry_attempts: Annotated[int, Meta(ge=0, le=3)] = 0
+    worker: bool | dict[str, Any] | None = None
     budgets: Budgets = Budgets()
 
 

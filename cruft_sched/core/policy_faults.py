@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cruft_sched.core.admitted import admitted_faults
-from cruft_sched.core.policy import KNOWN_TOOLS, MAX_POLICY_BYTES, RESERVED_CONTEXT_KEY, Policy, Text, decode_policy
+from cruft_sched.core.policy import KNOWN_TOOLS, MAX_POLICY_BYTES, RESERVED_CONTEXT_KEY, Policy, decode_policy
 from cruft_sched.core.strict_json import duplicate_keys, kind_of, parse_object
 from cruft_sched.errors import DataError
-
-_FILES = (dict[str, Text], dict[str, Text] | None)
 
 
 def check_policy(data: bytes) -> tuple[Policy | None, list[str]]:
@@ -21,23 +19,62 @@ def check_policy(data: bytes) -> tuple[Policy | None, list[str]]:
         tree = parse_object(data, MAX_POLICY_BYTES)
     except DataError as error:
         return None, [f"$: {error.what}"]
-    faults = duplicate_keys(tree, "$") + _struct_faults(tree, Policy, "$")
+    faults = duplicate_keys(tree, "$") + structural_faults(tree)
     context = tree.get("context")
     if isinstance(context, dict) and RESERVED_CONTEXT_KEY in context:
         faults.append(f"$.context.{RESERVED_CONTEXT_KEY}: is set by the engine alone")
-    faults = faults + _tool_faults(tree.get("tools")) + admitted_faults(tree)
+    faults += _tool_faults(tree) + _list_faults(tree) + admitted_faults(tree)
     policy = None if faults else decode_policy(data)
     if policy is not None and _state_bytes(policy) > policy.budgets.max_state_bytes:
         return None, [f"$.state: is larger than max_state_bytes ({policy.budgets.max_state_bytes})"]
     return policy, faults
 
 
-def _tool_faults(tools: object) -> list[str]:
-    if not isinstance(tools, list):
-        return []
-    unknown = [f"$.tools[{i}]: no such tool: {name!a}" for i, name in enumerate(tools) if str(name) not in KNOWN_TOOLS]
-    twice = [f"$.tools[{i}]: is listed twice: {name!a}" for i, name in enumerate(tools) if name in tools[:i]]
-    return unknown + twice
+def structural_faults(tree: dict[str, Any]) -> list[str]:
+    """The faults that the JSON Schema of a policy knows of, too: fields, types, bounds."""
+    return _struct_faults(tree, Policy, "$")
+
+
+def _tool_faults(tree: dict[str, Any]) -> list[str]:
+    """What is wrong with the lists of tools: a tool needs to be known, listed once, and granted."""
+    granted = _texts(tree, "tools")
+    faults = [f"$.tools[{i}]: {_unknown(name)}" for i, name in enumerate(granted) if name not in KNOWN_TOOLS]
+    faults += [f"$.tools[{i}]: is listed twice: {name!a}" for i, name in enumerate(granted) if name in granted[:i]]
+    for field in ("approval_required_tools", "approved_tools"):
+        names = _texts(tree, field)
+        for i, name in enumerate(names):
+            if name in names[:i]:
+                faults.append(f"$.{field}[{i}]: is listed twice: {name!a}")
+            elif name not in granted:
+                faults.append(f"$.{field}[{i}]: is not among the tools: {name!a}")
+    for i, secret in enumerate(_texts(tree, "secrets")):
+        if secret.partition(":")[0] not in granted:
+            faults.append(f"$.secrets[{i}]: is for a tool that is not among the tools: {secret!a}")
+    return faults
+
+
+def _unknown(name: str) -> str:
+    if name in _SHELLS:
+        return f"there is no shell: {name!a}; the tool `process` runs the commands of process_commands"
+    return f"no such tool: {name!a}"
+
+
+_SHELLS = frozenset(("shell", "exec", "spawn", "bash", "sh", "system"))
+
+
+def _list_faults(tree: dict[str, Any]) -> list[str]:
+    """Names that are given twice, where the first or the last one would win in silence."""
+    faults = []
+    for field in ("process_commands", "process_env"):
+        names = [text.partition("=")[0] for text in _texts(tree, field)]
+        faults += [f"$.{field}[{i}]: is given twice: {name!a}" for i, name in enumerate(names) if name in names[:i]]
+    return faults
+
+
+def _texts(tree: dict[str, Any], field: str) -> list[str]:
+    """The texts of a list; what is no text is a fault of its own."""
+    value = tree.get(field)
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
 def _state_bytes(policy: Policy) -> int:
@@ -51,24 +88,40 @@ def _struct_faults(value: object, struct: type[Struct], path: str) -> list[str]:
     hints = get_type_hints(struct, include_extras=True)
     faults = [f"{path}.{key}: unknown field" for key in value if key not in hints]
     for field in msgspec.structs.fields(struct):
-        where, kind = f"{path}.{field.name}", hints[field.name]
-        if field.name not in value:
-            faults += [f"{where}: required, and missing"] if field.required else []
-        elif isinstance(kind, type) and issubclass(kind, Struct):
-            faults += _struct_faults(value[field.name], kind, where)
-        elif kind in _FILES and isinstance(value[field.name], dict):
-            for key, file in value[field.name].items():
-                faults += _field_fault(file, Text, f"{where}.{key}")
-        else:
-            faults += _field_fault(value[field.name], kind, where)
+        if field.name in value:
+            faults += _field_faults(value[field.name], hints[field.name], f"{path}.{field.name}")
+        elif field.required:
+            faults.append(f"{path}.{field.name}: required, and missing")
     return faults
 
 
-def _field_fault(value: object, kind: Any, where: str) -> list[str]:
-    if kind == dict[str, Raw]:
-        kind = dict[str, Any]
+def _field_faults(value: object, kind: Any, where: str) -> list[str]:
+    """Every fault of a field, item by item where it has items."""
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _struct_faults(value, kind, where)
+    inner = _items(kind)
+    if isinstance(value, dict) and inner is not None and inner[0] is dict:
+        return [fault for key, item in value.items() for fault in _fault(item, inner[1], f"{where}.{key}")]
+    if isinstance(value, list) and inner is not None and inner[0] is list:
+        return [fault for i, item in enumerate(value) for fault in _fault(item, inner[1], f"{where}[{i}]")]
+    return _fault(value, kind, where)
+
+
+def _items(kind: Any) -> tuple[type, Any] | None:
+    """Which container a field is, or may be, and of what; None where it is none."""
+    for one in (kind, *get_args(kind)):
+        container = get_origin(one)
+        if container in (list, dict):
+            return container, get_args(one)[-1]
+    return None
+
+
+def _fault(value: object, kind: Any, where: str) -> list[str]:
+    """The first fault of a value. A Raw one is any JSON."""
+    if kind is Raw or kind is Any:
+        return []
     try:
-        msgspec.convert(value, kind, strict=True)
+        msgspec.convert(value, dict[str, Any] if kind == dict[str, Raw] else kind, strict=True)
     except msgspec.ValidationError as error:
         what, _, inner = str(error).partition(" - at `$")
         return [f"{where}{inner.rstrip('`')}: {what}"]
