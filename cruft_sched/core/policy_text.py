@@ -50,8 +50,8 @@ BUDGETS = {
     "timeout_ms": "wall time of a turn; then it is killed and fails",
     "max_steps": "the turn fails; see below",
     "max_microtasks": "the turn fails; JavaScript's jobs (an `await`, a `then`); Python has none",
-    "max_rss_mb": "the allocation fails in the agent; where that is not caught, the turn (`attempted` is the least that "
-    "it can have been)",
+    "max_rss_mb": "the allocation fails in the agent; where that is not caught, the turn (`attempted` is the least "
+    "that it can have been)",
     "max_events": "the turn fails; of events, of notes, of `callTool` and of denied imports so many each",
     "max_event_bytes": "as JSON; the turn fails; an event, or a note",
     "max_state_bytes": "as JSON; `state.set` throws, nothing is stored",

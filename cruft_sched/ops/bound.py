@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec import Struct
 
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy, decode_policy
 from cruft_sched.errors import ChangedError, DataError
+from cruft_sched.ops.policy_paths import check_executables
 from cruft_sched.ops.project import MAX_AGENT_BYTES, Admitted, admit, admitted_files, beside, read_source
 from cruft_sched.stores.file import FileStore
 
@@ -28,6 +31,7 @@ def read_bound(store: FileStore, manifest: Manifest) -> Bound:
     policy = _read(store, manifest, "policy", manifest.policy_path, manifest.policy_hash, MAX_POLICY_BYTES)
     agent = _read(store, manifest, "agent", manifest.agent_path, manifest.agent_hash, MAX_AGENT_BYTES)
     decoded = decode_policy(policy)
+    check_executables(decoded, os.path.dirname(manifest.policy_path), manifest.bound, _remedy(manifest))
     files = {file.path: file.what for file in admitted_files(decoded, manifest.policy_path)}
     data = {
         path: _read(store, manifest, what, path, manifest.bound.get(path, ""), MAX_AGENT_BYTES)

@@ -23,6 +23,8 @@ def gate_of(policy: Policy, uid: str, run_id: str, *, scheduled: bool) -> Gate:
         name = call.tool
         if name not in policy.tools:
             return Denied(message=f'tool "{name}" is not allowed by policy', tool=name)
+        if name in policy.approval_required_tools:
+            return Denied(message=f'tool "{name}" needs a person\'s approval, which cannot be asked for yet', tool=name)
         tool = registry.catalogue().get(name)
         if tool is None:
             return Denied(message=f'tool "{name}" is not available', tool=name)

@@ -17,6 +17,7 @@ from cruft_sched.core.policy_faults import check_policy
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import DataError, PolicyError, StorageError
+from cruft_sched.ops.policy_paths import path_faults
 from cruft_sched.stores import atomic
 from cruft_sched.stores.audit_log import check_log
 
@@ -61,6 +62,7 @@ def read_project(policy_path: str, store_root: str | None = None, audit_log: str
         faults.append(f"$.agent: {error.what}")
     named = admitted_files(policy, policy_source.path)
     sources = _read_admitted(named, policy, faults)
+    faults += path_faults(policy, os.path.dirname(policy_source.path))
     audit_path = beside(policy_source.path, policy.audit_log) if audit_log is None else os.path.abspath(audit_log)
     try:
         others = [policy_source.path, beside(policy_source.path, policy.agent), *(file.path for file in named)]
@@ -129,25 +131,38 @@ def beside(policy_path: str, path: str) -> str:
     return os.path.abspath(os.path.join(os.path.dirname(policy_path), path))
 
 
+AdmittedField = Literal["modules", "packages", "expected_events", "osv_fixture", "model_fixture"]
+_WHAT: dict[AdmittedField, str] = {
+    "modules": "module",
+    "packages": "package",
+    "expected_events": "event schema",
+    "osv_fixture": "fixture",
+    "model_fixture": "fixture",
+}
+_IMPORTED = ("modules", "packages")
+
+
 class AdmittedFile(Struct, frozen=True, kw_only=True):
     """A file that a policy names beside the agent: where, under which name, and what it is there for."""
 
-    field: Literal["modules", "packages", "expected_events"]
+    field: AdmittedField
     name: str
     path: str
 
     @property
     def what(self) -> str:
         """What it is, for people."""
-        return {"modules": "module", "packages": "package", "expected_events": "event schema"}[self.field]
+        return _WHAT[self.field]
 
 
 def admitted_files(policy: Policy, policy_path: str) -> list[AdmittedFile]:
     """All of them, in the policy's order. One file may be there more than once."""
-    fields: dict[Literal["modules", "packages", "expected_events"], dict[str, str]] = {
+    fields: dict[AdmittedField, dict[str, str]] = {
         "modules": policy.modules,
         "packages": policy.packages,
         "expected_events": policy.expected_events or {},
+        "osv_fixture": {} if policy.osv_fixture is None else {"": policy.osv_fixture},
+        "model_fixture": {} if policy.model_fixture is None else {"": policy.model_fixture},
     }
     return [
         AdmittedFile(field=field, name=name, path=beside(policy_path, path))
@@ -169,7 +184,7 @@ def admit(policy: Policy, policy_path: str, data: Mapping[str, bytes]) -> Admitt
     schemas = {file.name: file.path for file in files if file.field == "expected_events"}
     expected = {kind: msgspec.json.decode(data[path]) for kind, path in schemas.items()}
     return Admitted(
-        modules={file.name: data[file.path] for file in files if file.field != "expected_events"},
+        modules={file.name: data[file.path] for file in files if file.field in _IMPORTED},
         expected_events=None if policy.expected_events is None else expected,
     )
 
@@ -183,13 +198,15 @@ def _read_admitted(files: list[AdmittedFile], policy: Policy, faults: list[str])
                 sources[file.path] = read_source(file.path, file.what, MAX_AGENT_BYTES)
             _check_admitted(file, sources[file.path], policy)
         except DataError as error:
-            faults.append(f"$.{file.field}.{file.name}: {error.what}")
+            where = f"$.{file.field}.{file.name}".rstrip(".")
+            faults.append(f"{where}: {error.what}")
     return sources
 
 
 def _check_admitted(file: AdmittedFile, source: Source, policy: Policy) -> None:
     if file.field == "expected_events":
         _check_schema(source)
+    if file.field not in _IMPORTED:
         return
     check_text(source, file.what)
     if file.field == "packages":

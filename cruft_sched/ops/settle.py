@@ -51,6 +51,8 @@ def _granted(name: str, policy: Policy, job_id: str) -> Tool:
     todo = f"job {job_id} was not changed: cancel it, or start one whose policy and agent agree"
     if name not in policy.tools:
         raise RefusedError(f'tool "{name}" is not allowed by policy', todo)
+    if name in policy.approval_required_tools:
+        raise RefusedError(f'tool "{name}" needs a person\'s approval, which cannot be asked for yet', todo)
     tool = registry.catalogue().get(name)
     if tool is None:
         raise RefusedError(f'durable tool "{name}" is not available', todo)

@@ -10,6 +10,7 @@ from cruft_sched.clock import Clock
 from cruft_sched.core import ids, lifecycle
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.ops.context import parse_context
+from cruft_sched.ops.policy_paths import executables, hash_executable
 from cruft_sched.ops.project import compact, read_project
 from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore
@@ -54,6 +55,8 @@ def start(
     policy_hash = store.put_object(project.policy_source.data)
     agent_hash = store.put_object(project.agent_source.data)
     bound = {path: store.put_object(source.data) for path, source in project.admitted_sources.items()}
+    folder = os.path.dirname(project.policy_source.path)
+    bound |= {path: hash_executable(path) for path in executables(project.policy, folder)}
     job_id = job_id or ids.new_job_id(policy_hash, agent_hash, os.urandom(16))
     now = clock.now_ms()
     manifest = Manifest(
