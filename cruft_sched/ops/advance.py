@@ -66,7 +66,8 @@ def go_on(held: HeldJob, manifest: Manifest, clock: Clock, stop: Stop, command: 
     over = _over(manifest, bound.policy.budgets, now)
     if over is not None:
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
-    with AuditLog(bound.audit_path) as log:  # before any tool runs: an outcome that cannot be kept is not produced
+    # Before any tool runs: an outcome that cannot be kept is not produced.
+    with AuditLog(bound.audit_path, bound.policy.audit_log_max_bytes) as log:
         manifest = _settle(held, manifest, bound, clock, stop)
         if manifest.terminal or held.cancel_request(manifest) is not None:
             return moved(_end_early(held, manifest, clock.now_ms()), command)

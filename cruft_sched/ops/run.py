@@ -50,7 +50,7 @@ def run(policy_path: str, clock: Clock) -> Ran:
         expected_events=admitted.expected_events,
     )
     start = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
-    with AuditLog(project.audit_path) as log:
+    with AuditLog(project.audit_path, project.policy.audit_log_max_bytes) as log:
         gate = gate_of(project.policy, run_id, run_id, scheduled=False)
         outcome, _ = run_audited(turn, run_id, start, log, clock, gate=gate)
     ending = outcome.ending

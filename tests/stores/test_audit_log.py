@@ -54,7 +54,7 @@ def test_several_lines_are_one_write(tmp_path: Path) -> None:
     chain = Chain("a")
     with AuditLog(str(path)) as log, Seam() as seam:
         log.append(b"".join(chain.line(kind, 1, {}) for kind in ("run_start", "emit", "run_end")))
-    assert seam.seen == ["write"]
+    assert seam.seen == ["lock", "write"]
     assert [json.loads(line)["type"] for line in path.read_bytes().splitlines()] == ["run_start", "emit", "run_end"]
 
 
@@ -89,7 +89,7 @@ def test_no_link_no_folder_no_pipe(tmp_path: Path) -> None:
 
 def test_a_full_disk_is_said(tmp_path: Path) -> None:
     with AuditLog(str(tmp_path / "audit.jsonl")) as log:
-        with Seam(failing(0, 28)), pytest.raises(StorageError, match="No space left") as error:
+        with Seam(failing(1, 28)), pytest.raises(StorageError, match="No space left") as error:
             log.append(b"{}\n")
         assert error.value.exit_code == 74
         with Seam(failing(0, 28)), pytest.raises(StorageError, match="No space left"):
