@@ -25,6 +25,7 @@ TREE: dict[str, dict[str, str]] = {
     "cruft": {"agent": "Run agents, once or as durable jobs.", "demo": "See a job live through its life, in seconds."},
     "cruft agent": {
         "run": "Run an agent once.",
+        "replay": "Show an audit log, and verify its chains.",
         "schedule": "Start, advance and look at durable jobs.",
         "doctor": "See how far this machine confines an agent.",
     },
@@ -39,7 +40,11 @@ TREE: dict[str, dict[str, str]] = {
         "token": "Show the token of an input.",
     },
 }
-"""Every command and its line of help. A command's module is named after it and loaded when it is called."""
+"""Every command and its line of help. A command's module is loaded when it is called. It has the command's name, where
+MODULES does not say otherwise."""
+
+MODULES = {"cruft agent replay": "audit_replay"}
+"""The modules of commands whose names stand in the tree twice."""
 
 
 class Command(click.Command):
@@ -73,7 +78,7 @@ class Group(click.Group):
             return None
         if path in TREE:
             return Group(cmd_name, help=TREE[ctx.command_path][cmd_name])
-        module = import_module(f"cruft_sched.cli.commands.{cmd_name}")
+        module = import_module(f"cruft_sched.cli.commands.{MODULES.get(path, cmd_name)}")
         command: click.Command = module.command
         return command
 

@@ -5,7 +5,8 @@ is the first line that is not as it was written, or that stands where another sh
 
 - an edited line shows in the next one, whose `prev` no longer fits. Where that one in turn is confirmed by the line
   after it, the edited one is named; where it is not, it was edited itself;
-- where lines are missing, the line after them is named; a line that stands there twice is named at its second place;
+- where lines are missing, the line after them is named (also where the first line was made one of another run); a line
+  that stands there twice is named at its second place;
 - a line that cannot be read is named, unless it is what a crash leaves: its run was declared void afterwards.
 
 Of a void run nothing is judged: a power cut leaves anything of what nobody had committed. The last lines of a run can
@@ -15,6 +16,7 @@ be cut, and its last line can be edited, without a trace in the log: only who kn
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
 
 import msgspec
@@ -39,7 +41,7 @@ REASONS: dict[Why, str] = {
 """What is wrong with a line, as the end of a sentence."""
 
 MAX_DAMAGED = 10_000
-_RUN_ID = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")')
+_RUN_ID = re.compile(rb'"run_id":("(?:[^"\\]|\\.)*")(?:,"uid":("(?:[^"\\]|\\.)*"))?')
 
 
 class Place(Struct, frozen=True, order=True):
@@ -104,6 +106,10 @@ class Run:
 class _Damage(Struct, frozen=True):
     place: Place
     run_id: str | None
+    uid: str | None
+
+    def may_be_of(self, run: Run) -> bool:
+        return self.run_id in (run.run_id, None) and self.uid in (run.uid, None)
 
 
 _decoder = msgspec.json.Decoder(Entry)
@@ -131,7 +137,7 @@ class Verifier:
             self._damage(place, line)
             return None
         self.entries += 1
-        if entry.type == "run_void":
+        if entry.type == "run_void" and entry.seq is None:  # one with a number was another line once
             return self._void(entry, place)
         run = self._run_of(entry, place)
         _judge(run, entry, place, self._damage_between)
@@ -158,42 +164,35 @@ class Verifier:
         return run
 
     def _run_of(self, entry: Entry, place: Place) -> Run:
-        """The run a line belongs to: the one it follows, or else the likeliest."""
-        known = self.named(entry.run_id)
-        if entry.seq == 0 and entry.prev is None:
-            same = [run for run in known if not run.void and run.uid in (entry.uid, None)]
-            return same[-1] if same else self._new(entry, place)
-        following = [run for run in known if run.head == entry.prev and run.head is not None]
-        living = [run for run in known if not run.void]
-        next_in = [run for run in living if run.lines == entry.seq and not run.ended]
-        for likely in (following, next_in, [run for run in living if not run.ended], living, known):
-            if likely:
-                return likely[-1]
+        """The run a line belongs to. One that begins after a run of its name was declared void is another: the store
+        went back to a backup."""
+        mine = [run for run in self.named(entry.run_id) if run.uid == entry.uid]
+        begins = entry.seq == 0 and entry.prev is None
+        if mine and not (begins and mine[-1].void):
+            return mine[-1]
         run = self._new(entry, place)
-        run.missing = range(entry.seq or 0)
-        run.blame(place, "missing")
+        if not begins:
+            run.missing = range(entry.seq or 0)
+            run.blame(place, "missing")
         return run
 
     def _void(self, entry: Entry, place: Place) -> Run:
         self._last_void = place
-        mine = [run for run in self.named(entry.run_id) if run.uid in (entry.uid, None)] or [self._new(entry, place)]
-        for run in mine:  # one that begins later is another: the store went back to a backup
+        mine = [run for run in self.named(entry.run_id) if run.uid == entry.uid] or [self._new(entry, place)]
+        for run in mine:
             run.void = True
         return mine[-1]
 
     def _damage(self, place: Place, line: bytes) -> None:
         if len(self._damaged) < MAX_DAMAGED:
             found = _RUN_ID.search(line)
-            try:
-                run_id = msgspec.json.decode(found[1], type=str) if found else None
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                run_id = None
-            self._damaged.append(_Damage(place, run_id))
+            run_id, uid = (_text(part) for part in found.groups()) if found else (None, None)
+            self._damaged.append(_Damage(place, run_id, uid))
 
     def _damage_between(self, run: Run, place: Place) -> Place | None:
         """A line that cannot be read, where one of the run's is missing."""
         for damage in self._damaged:
-            if run.last < damage.place < place and damage.run_id in (run.run_id, None):
+            if run.last < damage.place < place and damage.may_be_of(run):
                 return damage.place
         return None
 
@@ -202,17 +201,24 @@ class Verifier:
         if damage.run_id is None:
             passed = self._last_void is not None and damage.place < self._last_void
             return None if passed else Fault(damage.place, "torn")
-        known = self.named(damage.run_id)
-        if not known:
+        mine = [run for run in self.named(damage.run_id) if damage.may_be_of(run)]
+        if not mine:
             return Fault(damage.place, "torn")
-        if not any(run.void for run in known):
-            known[-1].blame(damage.place, "torn")
+        if not any(run.void for run in mine):
+            mine[-1].blame(damage.place, "torn")
+        return None
+
+
+def _text(part: bytes | None) -> str | None:
+    try:
+        return None if part is None else msgspec.json.decode(part, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 
 
 def head_fault(runs: list[Run], uid: str, committed: AuditHead) -> Fault | Why | None:
     """What is wrong with the runs of an id, where a store has committed one of them with this head."""
-    mine = [run for run in runs if run.uid in (uid, None)]
+    mine = [run for run in runs if run.uid == uid]
     if not mine or all(run.lines == 0 for run in mine):
         return "absent"
     if any((run.lines, run.head, run.void) == (committed.lines, committed.head, False) for run in mine):
@@ -225,16 +231,16 @@ def head_fault(runs: list[Run], uid: str, committed: AuditHead) -> Fault | Why |
     return run.fault or Fault(run.last, "after_end" if run.lines > committed.lines else "edited")
 
 
-def _judge(run: Run, entry: Entry, place: Place, damage_between: object) -> None:
+def _judge(run: Run, entry: Entry, place: Place, damage_between: Callable[[Run, Place], Place | None]) -> None:
     """Say whether a line follows from its run as it stands."""
     if run.fault is not None:
         if entry.seq is not None and entry.seq in run.missing and run.fault.why == "missing":
             run.fault = Fault(run.fault.place, "reordered")
         return
     follows = entry.prev == run.head
-    if run.ended and not (follows and entry.seq == run.lines):
-        run.blame(place, "duplicated" if entry.seq is not None and entry.seq < run.lines else "after_end")
-    elif run.ended:
+    if run.ended and entry.seq == run.lines and not follows:  # that it is the end is what was edited
+        run.blame(run.last, "edited")
+    elif run.ended and (follows or entry.seq is None or entry.seq >= run.lines):
         run.blame(place, "after_end")
     elif entry.seq == run.lines:
         _judge_link(run, place, follows=follows)
@@ -243,7 +249,7 @@ def _judge(run: Run, entry: Entry, place: Place, damage_between: object) -> None
     elif entry.seq < run.lines:
         run.blame(place, "duplicated")
     else:
-        damaged = damage_between(run, place) if callable(damage_between) else None
+        damaged = damage_between(run, place)
         run.missing = range(run.lines, entry.seq)
         if damaged is not None:
             run.blame(damaged, "torn")
@@ -264,8 +270,6 @@ def _judge_link(run: Run, place: Place, *, follows: bool) -> None:
 
 
 def _extend(run: Run, entry: Entry, line: bytes, place: Place) -> None:
-    if run.uid is None and entry.type == "run_start":
-        run.uid = entry.uid
     run.lines += 1
     run.head = digest(line)
     run.last = place

@@ -28,7 +28,7 @@ def run_audited(
 ) -> tuple[TurnOutcome, AuditHead]:
     """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
     its tools. Raises StorageError where the log cannot be written, and then nothing of the turn counts."""
-    chain = Chain(run_id)
+    chain = Chain(run_id, start.get("uid"))
     lines: list[bytes] = []  # as many as come at once are written at once: a write for each is half the cost of a turn
 
     def line(kind: str, fields: Mapping[str, Any]) -> None:

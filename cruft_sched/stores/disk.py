@@ -8,7 +8,19 @@ from __future__ import annotations
 
 import os
 
-OPERATIONS = ("open_file", "read", "write", "fsync", "rename", "link", "unlink", "mkdir", "fsync_folder", "lock", "truncate")
+OPERATIONS = (
+    "open_file",
+    "read",
+    "write",
+    "fsync",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "fsync_folder",
+    "lock",
+    "truncate",
+)
 
 open_file = os.open
 read = os.read
