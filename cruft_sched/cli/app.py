@@ -26,6 +26,7 @@ TREE: dict[str, dict[str, str]] = {
     "cruft agent": {
         "init": "Make a project: an agent and its policy.",
         "run": "Run an agent once.",
+        "replay": "Show an audit log, and verify its chains.",
         "schedule": "Start, advance and look at durable jobs.",
         "policy": "Check and explain a policy.",
         "doctor": "See how far this machine confines an agent.",
@@ -46,12 +47,16 @@ TREE: dict[str, dict[str, str]] = {
         "token": "Show the token of an input.",
     },
 }
-"""Every command and its line of help. A command's module is loaded when it is called, and named after it, or:"""
-_MODULES = {
+"""Every command and its line of help. A command's module is loaded when it is called. It has the command's name, where
+MODULES does not say otherwise."""
+
+MODULES = {
+    "cruft agent replay": "audit_replay",
     "cruft agent policy validate": "policy_validate",
     "cruft agent policy explain": "policy_explain",
     "cruft agent policy schema": "policy_schema",
 }
+"""The modules of commands whose names stand in the tree twice, or would say too little."""
 
 
 class Command(click.Command):
@@ -85,7 +90,7 @@ class Group(click.Group):
             return None
         if path in TREE:
             return Group(cmd_name, help=TREE[ctx.command_path][cmd_name])
-        module = import_module(f"cruft_sched.cli.commands.{_MODULES.get(path, cmd_name)}")
+        module = import_module(f"cruft_sched.cli.commands.{MODULES.get(path, cmd_name)}")
         command: click.Command = module.command
         return command
 

@@ -64,6 +64,8 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema_version: Literal[1] = 1
     agent: Text
     audit_log: Text
+    audit_log_max_bytes: Annotated[int, Meta(ge=65536)] | None = 64 << 20
+    redact_fields: list[Text] = []
     isolation: Isolation = "strict"
     run_id: Text | None = None
     session_file: Text | None = None

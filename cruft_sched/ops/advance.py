@@ -72,7 +72,8 @@ def go_on(
     over = _over(manifest, bound.policy.budgets, now)
     if over is not None:
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
-    with AuditLog(bound.audit_path) as log:  # before any tool runs: an outcome that cannot be kept is not produced
+    # Before any tool runs: an outcome that cannot be kept is not produced.
+    with AuditLog(bound.audit_path, bound.policy.audit_log_max_bytes) as log:
         settled = _settle(held, manifest, bound, clock, stop)
         if settled.terminal or held.cancel_request(settled) is not None:
             return moved(_end_early(held, settled, clock.now_ms()), command)

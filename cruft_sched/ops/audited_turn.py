@@ -54,7 +54,7 @@ class _Run:
     def __init__(
         self, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock, begin: Callable[[], None]
     ) -> None:
-        self.chain = Chain(run_id)
+        self.chain = Chain(run_id, start.get("uid"))
         self._start = start
         self._log = log
         self._clock = clock

@@ -100,7 +100,7 @@ def _run_once(
     turn = _turn(project, context, state)
     uid = os.urandom(16).hex()  # two runs may have one id
     hashes = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
-    with AuditLog(project.audit_path) as log:
+    with AuditLog(project.audit_path, project.policy.audit_log_max_bytes) as log:
         gate = gate_of(project.policy, uid, run_id, scheduled=False)
         outcome, head = run_audited(turn, run_id, {"uid": uid, **hashes}, log, clock, gate=gate)
         if session is not None and head is not None and isinstance(outcome.ending, Completed):

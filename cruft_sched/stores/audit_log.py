@@ -1,42 +1,58 @@
-"""The audit log on disk: appended to, whole lines at a write, fsynced before the commit that names its head."""
+"""The audit log on disk: appended to, whole lines at a write, fsynced before the commit that names its head.
+
+Jobs and processes share a log. The kernel's lock on the log is held for the length of an append, so that bytes never
+mix, and the line that a crash tore is ended once. A log that has grown too large is renamed, to `NAME.1`, `NAME.2` and
+so on, when a run opens it. The runs that have it open go on in the renamed file, so each run is whole in one file.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from cruft_sched.errors import DataError, StorageError
 from cruft_sched.stores import atomic, disk
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _FIRST_LINES = (b'{"type":"run_start"', b'{"type":"run_void"')
+_LOCK_WAIT_S = 30.0
+_LOCK_POLL_S = 0.001
 
 
 class AuditLog:
     """An open audit log. Any number of processes may append to one file at the same time."""
 
-    def __init__(self, path: str) -> None:
-        """Open or make (0600) the log. Raises DataError where `path` is a link, a folder or somebody's other file."""
+    def __init__(self, path: str, max_bytes: int | None = None) -> None:
+        """Open or make (0600) the log; one of more than `max_bytes` is put aside first, where that is allowed. Raises
+        DataError where `path` is a link, a folder or somebody's other file."""
         self.path = path
-        with _log(path):
-            atomic.make_folder(os.path.dirname(path))
-            made = not os.path.lexists(path)
-            self._fd = disk.open_file(path, _FLAGS, 0o600)
-            if made:
-                disk.fsync_folder(os.path.dirname(path))
-        try:
-            self._check()
-        except BaseException:
-            self.close()
-            raise
+        self._fd = self._open()
+        if max_bytes is not None and os.fstat(self._fd).st_size > max_bytes:
+            try:
+                again = self._put_aside(max_bytes)
+            except BaseException:
+                self.close()
+                raise
+            if again:
+                self.close()
+                self._fd = self._open()
 
     def append(self, lines: bytes) -> None:
-        """Append whole lines, newlines included. After a torn line they start a new one. Raises StorageError."""
-        with _log(self.path):
-            atomic.write_all(self._fd, lines if self._at_line_start() else b"\n" + lines)
+        """Append whole lines, newlines included, all or none. After a torn line they start a new one. Raises
+        StorageError."""
+        with _log(self.path), _locked(self._fd):
+            size = os.fstat(self._fd).st_size
+            at_line_start = size == 0 or os.pread(self._fd, 1, size - 1) == b"\n"
+            try:
+                atomic.write_all(self._fd, lines if at_line_start else b"\n" + lines)
+            except OSError:
+                with suppress(OSError):  # a disk that is full took a part: the next line would follow a torn one
+                    disk.truncate(self._fd, size)
+                raise
 
     def sync(self) -> None:
         """Make what was appended durable. Raises StorageError."""
@@ -52,16 +68,46 @@ class AuditLog:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _at_line_start(self) -> bool:
-        size = os.fstat(self._fd).st_size
-        return size == 0 or os.pread(self._fd, 1, size - 1) == b"\n"
+    def _open(self) -> int:
+        folder = os.path.dirname(self.path)
+        with _log(self.path):
+            atomic.make_folder(folder)
+            fd = disk.open_file(self.path, _FLAGS, 0o600)
+            try:
+                self._check(fd)
+                if os.fstat(fd).st_size == 0:  # it is new, and maybe another's, whose own fsync has not come yet
+                    disk.fsync_folder(folder)
+            except BaseException:
+                os.close(fd)
+                raise
+        return fd
 
-    def _check(self) -> None:
-        found = os.fstat(self._fd)
+    def _check(self, fd: int) -> None:
+        found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             raise DataError(f"the audit log {self.path} is not a regular file", "give audit_log another path")
-        if found.st_size and not _looks_like_a_log(os.pread(self._fd, 64, 0)):
+        if found.st_size and not _looks_like_a_log(os.pread(fd, 64, 0)):
             raise DataError(f"{self.path} exists and is no audit log; it was left alone", "give audit_log another path")
+
+    def _put_aside(self, max_bytes: int) -> bool:
+        """Rename the log, unless another process has done so meanwhile. False where it has to stay: its folder is not
+        ours to write, and lines that are kept are worth more than a file that is small.
+
+        One rename does it, so a power cut leaves the old name or the new one. The folder is made durable when the next
+        log is begun in it.
+        """
+        with _log(self.path), _locked(self._fd):
+            if not _in_place(self._fd, self.path):
+                return True
+            if os.fstat(self._fd).st_size <= max_bytes:
+                return False
+            try:
+                disk.rename(self.path, f"{self.path}.{_next_number(self.path)}")
+            except OSError as error:
+                if error.errno in (errno.EACCES, errno.EPERM):
+                    return False
+                raise
+        return True
 
 
 def check_log(path: str, others: Sequence[str]) -> None:
@@ -75,9 +121,48 @@ def check_log(path: str, others: Sequence[str]) -> None:
         AuditLog(path).close()
 
 
+def rotated(path: str) -> list[str]:
+    """The files that a log was renamed to, the oldest first."""
+    folder, name = os.path.split(path)
+    numbers = sorted(map(int, _numbers(folder, name)))
+    return [os.path.join(folder, f"{name}.{number}") for number in numbers]
+
+
+def _next_number(path: str) -> int:
+    """One more than the highest: a number that was taken away must not put a new file before older ones."""
+    folder, name = os.path.split(path)
+    return max(map(int, _numbers(folder, name)), default=0) + 1
+
+
+def _numbers(folder: str, name: str) -> list[str]:
+    ends = [entry[len(name) + 1 :] for entry in os.listdir(folder or ".") if entry.startswith(f"{name}.")]
+    return [end for end in ends if end.isascii() and end.isdecimal() and not end.startswith("0") and len(end) < 10]
+
+
+def _in_place(fd: int, path: str) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False))
+    except FileNotFoundError:
+        return False
+
+
 def _looks_like_a_log(start: bytes) -> bool:
     """Whether a file begins as every audit log does: with a line of a run. A first line may be torn."""
     return any(start.startswith(line) or (b"\n" not in start and line.startswith(start)) for line in _FIRST_LINES)
+
+
+@contextmanager
+def _locked(fd: int) -> Iterator[None]:
+    """Hold the lock on the log. Nobody keeps it longer than a write takes; whoever does is another program."""
+    give_up = time.monotonic() + _LOCK_WAIT_S
+    while not disk.lock(fd):
+        if time.monotonic() >= give_up:
+            raise OSError(errno.EWOULDBLOCK, "another program keeps it locked")
+        time.sleep(_LOCK_POLL_S)
+    try:
+        yield
+    finally:
+        disk.unlock(fd)
 
 
 @contextmanager

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 import os
 
-OPERATIONS = ("open_file", "read", "write", "fsync", "rename", "link", "unlink", "mkdir", "fsync_folder", "lock")
+OPERATIONS = (
+    "open_file",
+    "read",
+    "write",
+    "fsync",
+    "rename",
+    "link",
+    "unlink",
+    "mkdir",
+    "fsync_folder",
+    "lock",
+    "truncate",
+)
 
 open_file = os.open
 read = os.read
@@ -18,6 +30,7 @@ rename = os.replace
 link = os.link
 unlink = os.unlink
 mkdir = os.mkdir
+truncate = os.ftruncate
 
 
 def fsync_folder(path: str) -> None:
@@ -34,3 +47,10 @@ def lock(fd: int) -> bool:
     from filelock import lock_descriptor  # imported here: it costs more than a tick that has nothing to do
 
     return lock_descriptor(fd, blocking=False)
+
+
+def unlock(fd: int) -> None:
+    """Give the lock back. It changes nothing on the disk, so it is not in OPERATIONS."""
+    from filelock import unlock_descriptor
+
+    unlock_descriptor(fd)
