@@ -25,7 +25,8 @@ from cruft_sched.core.lifecycle import (
 from cruft_sched.core.manifest import AuditHead, Manifest
 from cruft_sched.core.outcomes import BudgetError, InputTimeoutError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets
-from cruft_sched.errors import CruftError, StorageError, SystemFailedError, UnavailableError
+from cruft_sched.core.redaction import Redactor
+from cruft_sched.errors import CruftError, RefusedError, StorageError, SystemFailedError, UnavailableError
 from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
 from cruft_sched.ops.audited_turn import run_audited
@@ -74,12 +75,17 @@ def go_on(
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
     # Before any tool runs: an outcome that cannot be kept is not produced.
     with AuditLog(bound.audit_path, bound.policy.audit_log_max_bytes) as log:
-        settled = _settle(held, manifest, bound, clock, stop)
+        redactor = _redactor(manifest, bound)
+        try:
+            settled = _settle(held, manifest, bound, clock, stop)
+        except RefusedError as refused:  # it names the tool, which the agent chose
+            raise RefusedError(redactor.text(refused.what), refused.todo) from None
+        settled = settled if settled is manifest else redactor.manifest(settled)
         if settled.terminal or held.cancel_request(settled) is not None:
             return moved(_end_early(held, settled, clock.now_ms()), command)
         if answered or (settled is not manifest and isinstance(settled.wait, ToolAwait)):
             settled = held.commit(settled)
-        return _run_turn(held, settled, bound, log, clock, stop, command)
+        return _run_turn(held, settled, bound, log, clock, stop, command, redactor)
 
 
 def apply_cancel(held: HeldJob, manifest: Manifest, now: int, audit: AuditHead | None = None) -> Manifest:
@@ -131,8 +137,25 @@ def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop:
             return advance(manifest, Settled(name="timed_out", wait=awaits.unanswered(wait, now)), now)
 
 
+def _redactor(manifest: Manifest, bound: Bound) -> Redactor:
+    """What masks the job's secrets. It knows those of its context, its state, and its tool's arguments."""
+    redactor = Redactor(bound.policy.redact_fields)
+    redactor.learn_all(manifest.context)
+    redactor.learn_all(manifest.state)
+    if isinstance(manifest.wait, ToolAwait):
+        redactor.learn("", manifest.wait.payload.args)
+    return redactor
+
+
 def _run_turn(
-    held: HeldJob, manifest: Manifest, bound: Bound, log: AuditLog, clock: Clock, stop: Stop, command: Command
+    held: HeldJob,
+    manifest: Manifest,
+    bound: Bound,
+    log: AuditLog,
+    clock: Clock,
+    stop: Stop,
+    command: Command,
+    redactor: Redactor,
 ) -> Moved:
     started = advance(manifest, TurnStarted(), clock.now_ms())
     turn, name = _turn(started, bound), _turn_id(started)
@@ -144,13 +167,13 @@ def _run_turn(
         begun.append(held.commit(started))
 
     try:
-        outcome, head = run_audited(turn, name, _start_line(started), log, clock, stopped, gate, begin)
+        outcome, head = run_audited(turn, name, _start_line(started), log, clock, stopped, gate, begin, redactor)
         _check_not_told_to_end(outcome)
         if head is None:  # cancelled before it began
             return moved(apply_cancel(held, manifest, clock.now_ms()), command)
         if not begun:  # its time was over before its process was ready
             begin()
-        committed = _commit(held, begun[0], outcome, head, clock.now_ms())
+        committed = _commit(held, begun[0], outcome, head, clock.now_ms(), redactor)
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
         raise
@@ -163,11 +186,13 @@ def _check_not_told_to_end(outcome: TurnOutcome) -> None:
         raise KeyboardInterrupt(TOLD_TO_END)
 
 
-def _commit(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
+def _commit(
+    held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int, redactor: Redactor
+) -> Manifest:
     """Commit the outcome of a turn, unless the job was cancelled while it ran."""
     if held.cancel_request(running) is not None:
         return apply_cancel(held, running, now, head)
-    return held.commit(_after(held, running, outcome, head, now))
+    return held.commit(redactor.manifest(_after(held, running, outcome, head, now)))
 
 
 def _after(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:

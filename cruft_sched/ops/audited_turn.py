@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from cruft_sched.clock import Clock
 from cruft_sched.core.audit import Chain
 from cruft_sched.core.manifest import AuditHead
 from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
+from cruft_sched.core.redaction import Redactor
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Gate, no_tools
@@ -32,13 +34,19 @@ def run_audited(
     stop: Callable[[], Stopped | None] = lambda: None,
     gate: Gate = no_tools,
     begin: Callable[[], None] = lambda: None,
+    redactor: Redactor | None = None,
 ) -> tuple[TurnOutcome, AuditHead | None]:
-    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and `gate`
-    its tools. `begin` is called when the process is confined, before any agent code runs. Raises StorageError where the
-    log cannot be written, and then nothing of the turn counts. A turn that was stopped before it began has no line.
+    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and
+    `gate` its tools. What the `redactor` masks is masked in the lines, and in the outcome's result or error. `begin`
+    is called when the process is confined, before any agent code runs. Raises StorageError where the log cannot be
+    written, and then nothing of the turn counts. A turn that was stopped before it began has no line.
     """
-    run = _Run(run_id, start, log, clock, begin)
-    outcome = run_turn(turn, run.note, stop, run.ready, gate=gate, pause=run.pause)
+    masks = redactor or Redactor()
+    masks.learn_all(turn.context)
+    masks.learn_all(turn.state)
+    run = _Run(run_id, start, log, clock, begin, masks)
+    outcome = run_turn(turn, run.note, stop, run.ready, gate=gate, pause=run.pause, learn=masks.learn)
+    outcome = replace(outcome, ending=masks.ending(outcome.ending))
     if isinstance(outcome.ending, Stopped) and not run.chain.started:
         return outcome, None
     for kind, fields in _last_lines(outcome):
@@ -52,13 +60,20 @@ class _Run:
     """The lines of one run. A write for each would be half the cost of a turn, so some are kept back for a while."""
 
     def __init__(
-        self, run_id: str, start: Mapping[str, Any], log: AuditLog, clock: Clock, begin: Callable[[], None]
+        self,
+        run_id: str,
+        start: Mapping[str, Any],
+        log: AuditLog,
+        clock: Clock,
+        begin: Callable[[], None],
+        masks: Redactor,
     ) -> None:
         self.chain = Chain(run_id, start.get("uid"))
         self._start = start
         self._log = log
         self._clock = clock
         self._begin = begin
+        self._masks = masks
         self._kept: list[bytes] = []
         self._kept_bytes = 0
         self._append_at = time.monotonic() + _KEPT_S
@@ -70,7 +85,7 @@ class _Run:
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
         if not self.chain.started:  # it came to its end before it was ready
             self._add("run_start", self._start)
-        self._add(kind, fields)
+        self._add(kind, self._masks.own(fields))
         if kind in _BEFORE_AN_EFFECT:
             self.append()
 

@@ -12,6 +12,7 @@ from cruft_sched.clock import Clock
 from cruft_sched.core import ids
 from cruft_sched.core.audit import void_line
 from cruft_sched.core.outcomes import Completed, Failed, TurnError
+from cruft_sched.core.redaction import Redactor
 from cruft_sched.errors import DataError, StorageError
 from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.call_tool import gate_of
@@ -102,7 +103,8 @@ def _run_once(
     hashes = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path, project.policy.audit_log_max_bytes) as log:
         gate = gate_of(project.policy, uid, run_id, scheduled=False)
-        outcome, head = run_audited(turn, run_id, {"uid": uid, **hashes}, log, clock, gate=gate)
+        redactor = Redactor(project.policy.redact_fields)
+        outcome, head = run_audited(turn, run_id, {"uid": uid, **hashes}, log, clock, gate=gate, redactor=redactor)
         if session is not None and head is not None and isinstance(outcome.ending, Completed):
             _keep(session, Session(state=outcome.state, audit=head), log, void_line(run_id, uid, clock.now_ms()))
     ending = outcome.ending

@@ -50,6 +50,14 @@ Gate = Callable[[CallTool], Denied | Granted]
 """Whether the agent may call a tool within its turn."""
 
 
+Learn = Callable[[str, Raw], None]
+"""Is shown what the turn gives, with the key it stands under (an empty one for none)."""
+
+
+def nothing_to_learn(_key: str, _value: Raw) -> None:
+    """Of a turn that has no secrets."""
+
+
 def no_tools(call: CallTool) -> Denied:
     """The gate of a turn that has no tools."""
     return Denied(message=f'tool "{call.tool}" is not allowed by policy', tool=call.tool)
@@ -77,6 +85,7 @@ class TurnSession:
         expected_events: dict[str, Any] | None = None,
         gate: Gate = no_tools,
         perform: Callable[[Granted], Outcome] = lambda granted: granted(lambda: None),
+        learn: Learn = nothing_to_learn,
     ) -> None:
         """`perform` makes a call that the gate has granted, and raises where the turn must end in it."""
         self._may_suspend = may_suspend
@@ -84,6 +93,7 @@ class TurnSession:
         self._expected_events = expected_events
         self._gate = gate
         self._perform = perform
+        self._learn = learn
         self.state = dict(state)
         self._before = state
         self.events = 0
@@ -179,6 +189,7 @@ class TurnSession:
         self._count("tool_call")
         self._within("max_tool_arg_bytes", self._budgets.max_tool_arg_bytes, len(bytes(message.args)))
         _readable(message.args, "callTool: args")
+        self._learn("", message.args)
         call = CallTool(tool=message.tool, args=message.args, timeout_ms=message.timeout_ms)
         told = {"tool": call.tool, **self._bounded("args", call.args)}
         granted = self._gate(call)
@@ -191,6 +202,7 @@ class TurnSession:
         if isinstance(outcome, WaitError):
             self._note(_kind_of(outcome), {"tool": call.tool, "error": outcome})
             return _answer({"error": outcome})
+        self._learn("", outcome)
         self._note("tool_result", {"tool": call.tool, **self._bounded("result", outcome)})
         return _answer({"result": outcome})
 
@@ -222,6 +234,7 @@ class TurnSession:
         total = self._state_bytes - old + _size(key, value)
         self._within("max_state_bytes", self._budgets.max_state_bytes, total)
         _readable(value, "state.set: the value")
+        self._learn(key, value)
         self.state[key], self._state_bytes = value, total
 
     def _state_delete(self, key: str) -> None:

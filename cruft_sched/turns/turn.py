@@ -14,7 +14,17 @@ from cruft_sched.core.policy import Budgets, Isolation
 from cruft_sched.turns import wire
 from cruft_sched.turns.launcher import Limits, TurnStoppedError, Wall, run_child
 from cruft_sched.turns.protocol import Level
-from cruft_sched.turns.session import Gate, Granted, Outcome, Sink, TurnFailedError, TurnSession, no_tools
+from cruft_sched.turns.session import (
+    Gate,
+    Granted,
+    Learn,
+    Outcome,
+    Sink,
+    TurnFailedError,
+    TurnSession,
+    no_tools,
+    nothing_to_learn,
+)
 
 KILLED = 137
 """The exit code of a child that the driver killed."""
@@ -46,10 +56,12 @@ def run_turn(
     *,
     gate: Gate = no_tools,
     pause: Callable[[], None] = lambda: None,
+    learn: Learn = nothing_to_learn,
 ) -> TurnOutcome:
     """Run one turn in a process of its own; `note` receives what belongs into the audit log, as it happens, `stop` is
     asked a few times a second whether to kill it, and `on_ready` is told how far it is confined, before any agent code
-    runs. `gate` says which tools it may call, and calls them. `pause` is called a few times a second.
+    runs. `gate` says which tools it may call, and calls them. `pause` is called a few times a second. `learn` is
+    shown each value before anything that may repeat it is noted.
 
     Whatever the agent does is an outcome. Raises SystemFailedError or UnavailableError where its process cannot run.
     """
@@ -68,6 +80,7 @@ def run_turn(
         expected_events=turn.expected_events,
         gate=gate,
         perform=perform,
+        learn=learn,
     )
     limits = Limits(timeout_ms=turn.budgets.timeout_ms, max_line_bytes=session.max_line_bytes, stop=stop)
     wall = Wall(limits)

@@ -1,0 +1,209 @@
+"""Mask what a policy's `redact_fields` name, before it reaches the audit log, a manifest's outcome, or a message.
+
+By key: in whatever an agent, a tool or a person gave, the value under such a key, at any depth, becomes `[redacted]`.
+By value: every text, and every number as text, of MIN_CHARS or more that was seen under such a key is masked wherever
+it occurs in other texts. Keys and words of the engine's own (`message`, `status`) are left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from msgspec.structs import replace
+
+from cruft_sched.core.manifest import Manifest, TimelineEntry
+from cruft_sched.core.outcomes import Completed, Ending, Failed
+
+MASK = "[redacted]"
+MIN_CHARS = 4
+MAX_SECRETS = 4096
+"""With more of them, to look for each would take too long, and every text is masked whole."""
+
+_MAY_BE_CUT = 100
+"""A text that long may have been cut, and may end in the beginning of a secret."""
+
+_CUT = "\n […]\n"
+"""What stands in the middle of a stack that was too long."""
+
+_FIXED = frozenset(("status", "disposition", "budget", "on_timeout", "event"))
+_MASKED = Raw(msgspec.json.encode(MASK))
+
+
+class Redactor:
+    """Knows the keys, and learns the values, of one job or run."""
+
+    def __init__(self, fields: Sequence[str] = ()) -> None:
+        self._fields = frozenset(fields)
+        self._secrets: set[str] = set()
+        self._blind = False
+        """Whether there is something that cannot be read, or there are too many secrets: then nothing is shown."""
+
+    def learn(self, key: str, value: Raw) -> None:
+        """Remember what is secret in a value that stands under `key`."""
+        if self._fields:
+            self._gather(key, value)
+
+    def learn_all(self, values: Mapping[str, Raw]) -> None:
+        """The same, of a context or a state."""
+        for key, value in values.items():
+            self.learn(key, value)
+
+    def text(self, text: str) -> str:
+        """A text without what is secret in it."""
+        if self._blind:
+            return MASK
+        if not self._secrets:
+            return text
+        return MASK.join(self._without(part) for part in text.split(MASK))
+
+    def value(self, value: Raw) -> Raw:
+        """A value that an agent, a tool or a person gave, masked by key and by value."""
+        tree = self._gather("", value) if self._fields else None
+        if tree is None:
+            return value if not self._fields else _MASKED
+        return Raw(msgspec.json.encode(self._masked(tree[0])))
+
+    def own(self, value: Any) -> Any:
+        """A value of the engine's own: its keys stay, and its words; what others gave in it is masked."""
+        match value:
+            case _ if not self._fields:
+                return value
+            case Raw():
+                return self.value(value)
+            case str():
+                return self.text(value)
+            case Struct():
+                return replace(value, **self._named((name, getattr(value, name)) for name in value.__struct_fields__))
+            case Mapping():
+                return self._named(value.items(), fixed=_FIXED - {"event"})
+        return value
+
+    def ending(self, ending: Ending) -> Ending:
+        """How a turn ended, as it is kept and shown. What it asks for is still to be done, so it stays."""
+        match ending:
+            case Completed(result=result):
+                return replace(ending, result=self.value(result))
+            case Failed(error=error):
+                return replace(ending, error=self.own(error))
+        return ending
+
+    def manifest(self, manifest: Manifest) -> Manifest:
+        """A job's record with `result`, `error` and `timeline` masked. The next turn needs the rest as it is."""
+        if not self._fields:
+            return manifest
+        return replace(
+            manifest,
+            result=self.value(manifest.result),
+            error=self.own(manifest.error),
+            timeline=tuple(map(self._entry, manifest.timeline)),
+        )
+
+    def _entry(self, entry: TimelineEntry) -> TimelineEntry:
+        given = (("tool", entry.tool), ("by", entry.by), ("error", entry.error), ("reason", entry.reason))
+        return replace(entry, **{name: self.text(text) for name, text in given if text is not None})
+
+    def _named(self, items: Iterable[tuple[str, Any]], fixed: frozenset[str] = _FIXED) -> dict[str, Any]:
+        return {name: value if name in fixed else self.own(value) for name, value in items}
+
+    def _gather(self, key: str, value: Raw) -> list[Any] | None:
+        """Learn from a value, and return it read, in a list; None where it cannot be read."""
+        import json  # here: only a policy that redacts pays for it
+
+        try:
+            tree = json.loads(bytes(value), parse_int=_number, parse_float=_number)
+            msgspec.json.encode(tree)  # half a surrogate pair has no bytes
+        except (ValueError, RecursionError):
+            self._blind = True
+            return None
+        for secret in _texts(tree) if key in self._fields else self._under_fields(tree):
+            self._secrets.update(filter(lambda form: len(form) >= MIN_CHARS, _forms(secret)))
+        self._blind = self._blind or len(self._secrets) > MAX_SECRETS
+        return [tree]
+
+    def _under_fields(self, tree: Any) -> Iterator[str]:
+        todo = [tree]
+        while todo:
+            holder = todo.pop()
+            if isinstance(holder, dict):
+                for key, value in holder.items():
+                    if key in self._fields:
+                        yield from _texts(value)
+                    else:
+                        todo.append(value)
+            elif isinstance(holder, list):
+                todo += holder
+
+    def _masked(self, tree: Any) -> Any:
+        match tree:
+            case dict():
+                return {
+                    self.text(key): _MASKED if key in self._fields else self._masked(value)
+                    for key, value in tree.items()
+                }
+            case list():
+                return [self._masked(value) for value in tree]
+            case str():
+                return self.text(tree)
+            case Raw():
+                number = bytes(tree).decode()
+                return tree if self.text(number) == number else _MASKED
+        return tree
+
+    def _without(self, text: str) -> str:
+        found = sorted((secret for secret in self._secrets if secret in text), key=len, reverse=True)
+        if found:
+            import re
+
+            text = re.sub("|".join(map(re.escape, found)), MASK, text)
+        if len(text) < _MAY_BE_CUT:
+            return text
+        head, cut, tail = text.partition(_CUT)
+        return self._without_start_of_one(head) + cut + self._without_end_of_one(tail)
+
+    def _without_start_of_one(self, text: str) -> str:
+        """A text whose end was cut, maybe within a secret."""
+        longest = max((_overlap(text, secret) for secret in self._secrets), default=0)
+        return text[: len(text) - longest] + MASK if longest >= MIN_CHARS else text
+
+    def _without_end_of_one(self, text: str) -> str:
+        """A text whose beginning was cut."""
+        longest = max((_overlap(secret, text) for secret in self._secrets), default=0)
+        return MASK + text[longest:] if longest >= MIN_CHARS else text
+
+
+def _overlap(left: str, right: str) -> int:
+    """How many characters at the end of `left` are the beginning of `right`."""
+    sizes = range(min(len(left), len(right)), MIN_CHARS - 1, -1)
+    return next((size for size in sizes if left.endswith(right[:size])), 0)
+
+
+def _number(literal: str) -> Raw:
+    return Raw(literal.encode())
+
+
+def _texts(tree: Any) -> Iterator[str]:
+    """Every text in a value, and every number as text."""
+    todo = [tree]
+    while todo:
+        one = todo.pop()
+        if isinstance(one, dict):
+            todo += one.values()
+        elif isinstance(one, list):
+            todo += one
+        elif isinstance(one, str):
+            yield one
+        elif isinstance(one, Raw):
+            yield bytes(one).decode()
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """The ways in which a text comes up in another: as it is, line by line, and quoted as JSON or Python do it."""
+    yield secret
+    yield from (line.strip() for line in secret.splitlines())
+    if not secret.isalnum():
+        yield msgspec.json.encode(secret).decode()[1:-1]
+        yield repr(secret)[1:-1]
+        yield ascii(secret)[1:-1]
