@@ -203,7 +203,10 @@ def _forms(secret: str) -> Iterator[str]:
     """The ways in which a text comes up in another: as it is, line by line, and quoted as JSON or Python do it."""
     yield secret
     yield from (line.strip() for line in secret.splitlines())
-    if not secret.isalnum():
+    if not (secret.isascii() and secret.isalnum()):
+        import json  # here: only a policy that redacts pays for it
+
         yield msgspec.json.encode(secret).decode()[1:-1]
+        yield json.dumps(secret)[1:-1]
         yield repr(secret)[1:-1]
         yield ascii(secret)[1:-1]

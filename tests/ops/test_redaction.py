@@ -1,0 +1,126 @@
+"""What `redact_fields` name reaches no log, no result, no error, no message; the next turn still has it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Raw
+
+from cruft_sched.core.redaction import MASK, Redactor
+from tests.support import Project, Ran, cruft, schedule
+
+SECRETS = ("ctx-hunter2", "state-hunter2", "late-hunter2", "args-hunter2", "4711471147")
+FIELDS: dict[str, Any] = {
+    "redact_fields": ["password", "pin"],
+    "tools": ["echo", "fail"],
+    "context": {"login": {"password": SECRETS[0], "user": "ann"}, "end": "close"},
+    "state": {"db": [{"password": SECRETS[1]}], "pin": 4711471147},
+}
+AGENTS = {
+    "agent.js": """
+const r = context.scheduler_resume;
+state.set("more", {password: "late-hunter2"});
+const secrets = [context.login.password, state.get("db")[0].password, state.get("more").password];
+const all = [...secrets, state.get("pin")].join("/");
+emit({kind: "said", text: "see " + all, password: "x", [all]: 1, deep: [{pin: [1, 2]}]});
+auditNote(all);
+await callTool("echo", {password: "args-hunter2", text: all});
+emit({after: "args-hunter2"});
+await callTool(all).catch((error) => emit({error: error.message}));
+await callTool("fail", {password: "args-hunter2"}).catch((error) => emit({error: error.message}));
+if (context.end === "throw") throw new Error("no way: " + all);
+if (typeof scheduler === "undefined" || r) close({all, login: context.login, r: r && r.result});
+else scheduler.callTool("echo", {password: "args-hunter2", all});
+""",
+    "agent.py": """
+r = context.get("scheduler_resume")
+state.set("more", {"password": "late-hunter2"})
+secrets = [context["login"]["password"], state.get("db")[0]["password"], state.get("more")["password"]]
+all = "/".join([*secrets, str(state.get("pin"))])
+emit({"kind": "said", "text": "see " + all, "password": "x", all: 1, "deep": [{"pin": [1, 2]}]})
+audit_note(all)
+call_tool("echo", {"password": "args-hunter2", "text": all})
+emit({"after": "args-hunter2"})
+for name, args in ((all, None), ("fail", {"password": "args-hunter2"})):
+    try: call_tool(name, args)
+    except ToolError as error: emit({"error": str(error)})
+if context["end"] == "throw": raise ValueError("no way: " + all)
+if "scheduler" not in globals() or r: close({"all": all, "login": context["login"], "r": r and r["result"]})
+else: scheduler.call_tool("echo", {"password": "args-hunter2", "all": all})
+""",
+}
+both = pytest.mark.parametrize("name", AGENTS)
+
+
+def found(project: Project, *said: Ran) -> set[str]:
+    """The secrets that stand anywhere but in the policy, and in what the next turn needs of the manifest."""
+    texts = [ran.out + ran.err for ran in said]
+    for path in project.folder.rglob("*"):
+        if path.name == "manifest.json":
+            kept = json.loads(path.read_bytes())
+            texts.append(json.dumps({name: kept[name] for name in kept if name not in ("context", "state", "awaits")}))
+        elif path.is_file() and path.name not in ("agent-policy.json", *AGENTS) and "objects" not in path.parts:
+            texts.append(path.read_text(encoding="utf-8", errors="replace"))
+    return {secret for secret in SECRETS for text in texts if secret in text}
+
+
+@both
+def test_a_job_keeps_its_secrets_to_itself(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, AGENTS[name], name, **FIELDS)
+    job = ["job", "--store", project.root]
+    said = [schedule("start", "--policy", str(project.policy), "--job-id", *job)]
+    said += [schedule("tick", *job), schedule("tick", *job)]
+    assert said[-1].json["status"] == "completed", said[-1].err
+    said += [schedule("replay", *job), schedule("list", *job[1:])]
+    assert found(project, *said) == set()
+    kept = schedule("status", *job).json
+    assert kept["state"]["more"] == {"password": "late-hunter2"}
+    assert kept["result"]["login"] == {"password": MASK, "user": "ann"}
+    assert kept["result"]["all"] == "/".join([MASK] * 4)
+    assert len(project.events()) == 8
+    assert project.events()[0]["deep"] == [{"pin": MASK}]
+
+
+@both
+def test_an_error_is_masked_wherever_it_is_told(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, AGENTS[name], name, **FIELDS | {"context": FIELDS["context"] | {"end": "throw"}})
+    job = ["job", "--store", project.root]
+    schedule("start", "--policy", str(project.policy), "--job-id", *job)
+    ran = schedule("tick", *job)
+    assert (ran.code, ran.json["status"]) == (70, "failed")
+    assert f"no way: {MASK}/{MASK}" in ran.err
+    assert found(project, ran, schedule("replay", *job)) == set()
+
+
+@both
+def test_a_run_of_its_own_does_too(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, AGENTS[name], name, **FIELDS)
+    ran = cruft("agent", "run", "--policy", str(project.policy))
+    assert ran.json["status"] == "completed"
+    assert found(project, ran) == set()
+
+
+def test_without_fields_nothing_is_touched() -> None:
+    value = Raw(b'{"password": 1e3}')
+    assert Redactor().value(value) is value
+    assert Redactor().text("anything") == "anything"
+
+
+def test_short_values_are_masked_by_their_key_alone() -> None:
+    redactor = Redactor(["pin"])
+    redactor.learn("pin", Raw(b'"abc"'))
+    assert redactor.text("abcabc") == "abcabc"
+    assert json.loads(bytes(redactor.value(Raw(b'{"pin": "abc", "a": "abc"}')))) == {"pin": MASK, "a": "abc"}
+
+
+@pytest.mark.parametrize("secret", ["two\nlines here", 'quo"ted\\text', "ünï¢ode", "1234.5"])
+def test_a_secret_is_found_in_the_forms_it_comes_in(secret: str) -> None:
+    redactor = Redactor(["key"])
+    redactor.learn("key", Raw(json.dumps(secret).encode()))
+    for told in (secret, repr(secret), json.dumps(secret), ascii(secret)):
+        masked = redactor.text(f"failed with {told} at once")
+        assert secret not in masked
+        assert MASK in masked
