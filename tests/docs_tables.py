@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from cruft_sched.core.audit_kinds import KINDS
 from cruft_sched.core.policy import Budgets, Policy
 from cruft_sched.core.policy_text import BUDGETS, FIELDS
 
@@ -29,7 +30,13 @@ def budgets() -> str:
     return "\n".join(rows)
 
 
-TABLES = {("policy.md", "fields"): fields, ("policy.md", "budgets"): budgets}
+def kinds() -> str:
+    """The lines of an audit log."""
+    rows = ["| type | fields |", "|---|---|"]
+    return "\n".join([*rows, *(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())])
+
+
+TABLES = {("policy.md", "fields"): fields, ("policy.md", "budgets"): budgets, ("audit.md", "kinds"): kinds}
 
 
 def _default(value: object) -> str:

@@ -12,6 +12,7 @@ from cruft_sched.turns.wire import DRIVER_GONE, EMPTY_STATE_BYTES, entry_bytes
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import NoReturn
 
 
@@ -43,6 +44,7 @@ class Host:
         """The driver's answers come in on `answers`, and messages go out on `pipe`; `limits` are the policy's
         budgets; `state` maps each key, as JSON, to its value, as JSON."""
         self._answers = answers
+        self.before_end: Callable[[], None] = lambda: None
         self._pipe = pipe
         self._limits = limits
         self._state = state
@@ -104,6 +106,10 @@ class Host:
         self._send(f'{{"type":"state_delete","key":{key}}}')
         return True
 
+    def output(self, stream: str, text: str) -> None:
+        """Give what the agent printed."""
+        self._send(f'{{"type":"output","stream":"{stream}","text":{text}}}')
+
     def import_denial(self, specifier: str) -> None:
         """Tell of an import that the policy does not admit."""
         self._send(f'{{"type":"import_denial","specifier":{specifier}}}')
@@ -151,6 +157,7 @@ class Host:
         self._send(f'{{"type":"refused","budget":"{budget}","attempted":{attempted}}}')
 
     def _end(self, message: str, exit_code: int) -> NoReturn:
+        self.before_end()
         self._send(message)
         os._exit(exit_code)
 

@@ -51,6 +51,13 @@ class StateDelete(Struct, frozen=True, forbid_unknown_fields=True, tag="state_de
     key: str
 
 
+class Output(Struct, frozen=True, forbid_unknown_fields=True, tag="output"):
+    """What the agent printed."""
+
+    stream: Literal["stdout", "stderr"]
+    text: str
+
+
 class ImportDenial(Struct, frozen=True, forbid_unknown_fields=True, tag="import_denial"):
     """An import that the policy does not admit."""
 
@@ -115,7 +122,7 @@ class Over(Struct, frozen=True, forbid_unknown_fields=True, tag="over"):
     attempted: _Attempted
 
 
-_Within = Ready | Emit | Note | StateSet | StateDelete | StateReset | ToolCall | ImportDenial | Refused
+_Within = Ready | Emit | Note | StateSet | StateDelete | StateReset | ToolCall | ImportDenial | Output | Refused
 _Last = Suspend | Complete | Fail | Over
 Message = _Within | _Last
 

@@ -15,6 +15,7 @@ from _thread import RLock
 
 from cruft_sched.turns.python_calls import ToolError, tool_caller
 from cruft_sched.turns.python_modules import FOLDER, AdmittedModules, import_value
+from cruft_sched.turns.python_output import redirect
 from cruft_sched.turns.python_values import deep_freeze, parse, to_json
 from cruft_sched.turns.python_waits import scheduler
 
@@ -30,7 +31,7 @@ _LIBRARIES = ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libuuid.so.1")
 _MIB = 1 << 20
 _SPEAKING = (
     *("emit", "note", "call_tool", "state_get", "state_keys", "state_set", "state_delete", "state_reset"),
-    *("fits", "import_denial", "over", "suspend", "complete", "fail", "out_of_memory"),
+    *("fits", "import_denial", "output", "over", "suspend", "complete", "fail", "out_of_memory"),
 )
 
 
@@ -41,6 +42,7 @@ def prepare(
     _one_thread_at_a_time(host)
     _load_libraries()
     _withdraw()
+    redirect(host)
     sys.meta_path.append(AdmittedModules(host, modules))
     closing = Closing()
     module = sys.modules["__main__"] = type(sys)("__main__")

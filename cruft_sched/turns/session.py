@@ -98,7 +98,8 @@ class TurnSession:
         self._before = state
         self.events = 0
         self.tools = 0
-        self._counts = {"note": 0, "tool_call": 0, "import_denial": 0, "refused": 0}
+        self._counts = {"note": 0, "tool_call": 0, "import_denial": 0, "output": 0, "refused": 0}
+        self._output_left = wire.MAX_OUTPUT_BYTES
         self.ready = False
         self.ending: Ending | None = None
         self._budgets = budgets
@@ -145,6 +146,8 @@ class TurnSession:
             case protocol.ImportDenial():
                 self._count("import_denial")
                 self._note("import_denial", {"specifier": message.specifier})
+            case protocol.Output():
+                self._printed(message)
             case protocol.StateSet() | protocol.StateDelete() | protocol.StateReset():
                 self._change_state(message)
             case protocol.Refused():
@@ -177,6 +180,18 @@ class TurnSession:
                 raise TurnFailedError(EventError(message=f"an event is not as the policy expects: {fault:.500}"))
         self.events += 1
         self._note("emit", {"event": event})
+
+    def _printed(self, message: protocol.Output) -> None:
+        """Keep what the agent printed, in as many lines as it may emit events; say once that there was more."""
+        data = message.text.encode()
+        last = self._counts["output"] == self._budgets.max_events
+        truncated = last or len(data) > self._output_left
+        if self._output_left >= 0 and self._counts["output"] <= self._budgets.max_events:
+            kept = "" if last else data[: self._output_left].decode(errors="ignore")
+            told = {"stream": message.stream, "text": kept}
+            self._note("agent_output", told | {"truncated": True} if truncated else told)
+        self._counts["output"] += 1
+        self._output_left = -1 if truncated else self._output_left - len(data)
 
     def _remark(self, value: Raw) -> None:
         self._within("max_event_bytes", self._budgets.max_event_bytes, len(bytes(value)))

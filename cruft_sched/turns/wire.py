@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 NOT_READY = 98
 """The child's exit code when it could not confine itself: no agent code has run."""
 
+MAX_OUTPUT_BYTES = 64 << 10
+"""How much of what a turn prints is kept, of both streams together."""
+
 DRIVER_GONE = 97
 """The child's exit code when its driver died."""
 

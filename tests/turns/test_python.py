@@ -77,9 +77,31 @@ def test_the_standard_library_is_there_and_nothing_else() -> None:
     assert ran.value == [[], ["agent.py"], "__main__"]
 
 
-def test_print_goes_nowhere() -> None:
-    ran = run("import sys\nprint('x'); print('y', file=sys.stderr); close(sys.stdin.read() == '')")
-    assert ran.value is True
+def printed(ran: Result) -> list[tuple[str, str]]:
+    return [(fields["stream"], fields["text"]) for kind, fields in ran.notes if kind == "agent_output"]
+
+
+@pytest.mark.parametrize("end", ["close(sys.stdin.read() == '')", "scheduler.sleep(5)", "raise SystemExit"])
+def test_what_is_printed_is_noted_line_by_line(end: str) -> None:
+    ran = run(f"import sys\nprint('x', 1); print('y', file=sys.stderr); sys.stdout.write('rest'); {end}")
+    assert printed(ran) == [("stdout", "x 1\n"), ("stderr", "y\n"), ("stdout", "rest")]
+
+
+def test_what_is_printed_is_any_text_or_bytes() -> None:
+    ran = run(
+        "import sys\nprint('\\ud800 é \\u202e')\nsys.stdout.buffer.write(b'\\xff\\n')\nsys.stderr.close()\nclose(1)"
+    )
+    assert printed(ran) == [("stdout", "\\ud800 é \u202e\n"), ("stdout", "\ufffd\n")]
+    assert ran.value == 1
+
+
+def test_what_is_printed_is_cut_and_that_is_said_once() -> None:
+    flood = run("for i in range(100): print('é' * 10000)\nclose(1)")
+    assert sum(len(text.encode()) for _, text in printed(flood)) == 64 << 10
+    assert [fields.get("truncated") for _, fields in flood.notes][-2:] == [None, True]
+    lines = run("for i in range(100): print(i)\nclose(1)", budgets=Budgets(timeout_ms=10_000, max_events=10))
+    assert printed(lines) == [("stdout", f"{i}\n") for i in range(10)] + [("stdout", "")]
+    assert lines.notes[-1][1]["truncated"]
 
 
 def test_a_copy_of_the_context_is_the_agents_own() -> None:

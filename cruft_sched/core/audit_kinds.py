@@ -1,0 +1,27 @@
+"""The kinds of lines in an audit log, and their fields, for the docs. Each also has `type`, `run_id`, `seq`, `at_ms`,
+`prev` (`run_void` alone has no `seq` and no `prev`)."""
+
+from __future__ import annotations
+
+KINDS = {
+    "run_start": "`uid` (the job's, or the run's own), `job_id`, `policy_hash`, `agent_hash`; how far the turn was "
+    "confined: `isolation`, and where that is `strict` also `tier`, `landlock_abi`, `identity`",
+    "emit": "`event`",
+    "note": "`note`",
+    "agent_output": "`stream` (`stdout`, `stderr`), `text`: what a Python agent printed, 64 KiB a turn; `truncated` "
+    "where there was more",
+    "state_set": "`key`, and the size of the value in `bytes`: what the turn changed in sum, at its end",
+    "state_delete": "`key`",
+    "tool_call": "`tool`, `args`: before the call is made",
+    "tool_result": "`tool`, `result`",
+    "tool_error": "`tool`, `error`",
+    "tool_timeout": "`tool`, `error`",
+    "tool_invalid_args": "`tool`, `error`",
+    "tool_denial": "`tool`, `args`, `message`: in place of a `tool_call`",
+    "import_denial": "`specifier`: the agent asked for a module that the policy does not admit (cut at 200 characters)",
+    "budget_exceeded": "`budget`, `limit`, `attempted`",
+    "scheduler_await": "`request`",
+    "run_end": "`status` (`suspended`, `ok`, `error`, `cancelled`, `interrupted`), `events`, `tools`, "
+    "`child_exit_code`, `result` or `error`",
+    "run_void": "`uid`: the run of that id was never committed",
+}
