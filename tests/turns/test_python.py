@@ -97,7 +97,7 @@ def test_what_is_printed_is_any_text_or_bytes() -> None:
 
 def test_what_is_printed_is_cut_and_that_is_said_once() -> None:
     flood = run("for i in range(100): print('é' * 10000)\nclose(1)")
-    assert sum(len(text.encode()) for _, text in printed(flood)) == 64 << 10
+    assert (64 << 10) - 3 < sum(len(text.encode()) for _, text in printed(flood)) <= 64 << 10
     assert [fields.get("truncated") for _, fields in flood.notes][-2:] == [None, True]
     lines = run("for i in range(100): print(i)\nclose(1)", budgets=Budgets(timeout_ms=10_000, max_events=10))
     assert printed(lines) == [("stdout", f"{i}\n") for i in range(10)] + [("stdout", "")]
