@@ -8,13 +8,17 @@ from typing import Any
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.specifiers import resolve, specifier_fault
 
+INTEGRITIES = {"packages": "package_integrity", "import_hooks": "import_hook_integrity"}
+"""Where the hashes of files stand that an agent may import."""
+
+_IMPORTED = ("modules", *INTEGRITIES)
+
 
 def admitted_faults(tree: dict[str, Any]) -> list[str]:
-    """Every fault of a policy's modules and packages that shows before a file is read. `tree` need not be valid."""
+    """Every fault of what a policy lets the agent import that shows before a file is read. `tree` need not be valid."""
     python = str(tree.get("agent")).endswith(".py")
-    modules, packages, integrity = (_mapping(tree, name) for name in ("modules", "packages", "package_integrity"))
-    places = [(specifier, f"$.modules.{specifier}") for specifier in modules]
-    places += [(specifier, f"$.packages.{specifier}") for specifier in packages]
+    places = [(specifier, f"$.{field}.{specifier}") for field in _IMPORTED for specifier in _mapping(tree, field)]
+    admitted = {specifier for specifier, _ in places}
     faults = []
     first: dict[str, str] = {}
     for specifier, where in places:
@@ -24,13 +28,24 @@ def admitted_faults(tree: dict[str, Any]) -> list[str]:
         if first.setdefault(name, where) != where:
             faults.append(f"{where}: is admitted already, as {first[name]}")
         package = specifier.rpartition(".")[0] if python else ""
-        if package and package not in modules and package not in packages:
+        if package and package not in admitted:
             faults.append(f"{where}: the package {package} that it is in is not admitted")
-    faults += [f"$.package_integrity.{name}: required, and missing" for name in packages if name not in integrity]
-    faults += [f"$.package_integrity.{name}: there is no such package" for name in integrity if name not in packages]
-    malformed = [name for name, text in integrity.items() if isinstance(text, str) and not _is_integrity(text)]
+    entry = tree.get("entry_module")
+    if isinstance(entry, str) and entry not in admitted:
+        faults.append(f"$.entry_module: is not admitted: {entry!a}")
+    return faults + [
+        fault for field, integrity in INTEGRITIES.items() for fault in _hash_faults(tree, field, integrity)
+    ]
+
+
+def _hash_faults(tree: dict[str, Any], field: str, integrity: str) -> list[str]:
+    """What is wrong with the hashes of some files."""
+    files, hashes = _mapping(tree, field), _mapping(tree, integrity)
+    faults = [f"$.{integrity}.{name}: required, and missing" for name in files if name not in hashes]
+    faults += [f"$.{integrity}.{name}: there is none of that name in {field}" for name in hashes if name not in files]
+    malformed = [name for name, text in hashes.items() if isinstance(text, str) and not _is_integrity(text)]
     form = "is neither blake3:<64 hex digits> nor sha256-<base64>"
-    return faults + [f"$.package_integrity.{name}: {form}" for name in malformed]
+    return faults + [f"$.{integrity}.{name}: {form}" for name in malformed]
 
 
 def integrity_fault(data: bytes, integrity: str) -> str | None:
@@ -41,7 +56,7 @@ def integrity_fault(data: bytes, integrity: str) -> str | None:
         import hashlib
 
         actual = f"sha256-{base64.b64encode(hashlib.sha256(data).digest()).decode()}"
-    return None if actual == integrity else f"has the hash {actual}, and package_integrity says {integrity}"
+    return None if actual == integrity else f"has the hash {actual}, and the policy says {integrity}"
 
 
 def _is_integrity(text: str) -> bool:

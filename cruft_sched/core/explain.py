@@ -36,7 +36,7 @@ def explain(policy: Policy) -> Explanation:
     write = list(policy.fs_write) if "writeArtifact" in tools else []
     return Explanation(
         may_call=[name for name in tools if name not in policy.approval_required_tools],
-        may_import=[*policy.modules, *(f"{name} ({policy.package_integrity[name]})" for name in policy.packages)],
+        may_import=_imports(policy),
         may_read=read,
         may_write=write,
         may_run=run,
@@ -44,16 +44,28 @@ def explain(policy: Policy) -> Explanation:
         secrets=_secrets(policy),
         asks_a_person_for=list(policy.approval_required_tools),
         may_emit=["any event"] if policy.expected_events is None else list(policy.expected_events),
-        cannot=_cannot(read=read, write=write, run=run, reach=reach, tools=tools),
+        cannot=_cannot(policy, read=read, write=write, run=run, reach=reach),
         budgets=_budgets(policy.budgets),
         isolation=_ISOLATION[policy.isolation],
     )
 
 
+_KEPT_OFF = {
+    "read": "read any file",
+    "write": "write any file",
+    "run": "run any program",
+    "reach": "reach the network",
+}
 _ISOLATION = {
     "strict": "each turn is confined by the kernel: no files, no network, no other processes",
     "process": "each turn is a process with limits and no more: a Python agent can do what the user can",
 }
+
+
+def _imports(policy: Policy) -> list[str]:
+    hashes = policy.package_integrity | policy.import_hook_integrity
+    named = [*policy.modules, *(f"{name} ({hashes[name]})" for name in (*policy.packages, *policy.import_hooks))]
+    return named if policy.entry_module is None else [*named, f"{policy.entry_module} before the agent itself"]
 
 
 def _reads(tools: list[str]) -> bool:
@@ -76,15 +88,12 @@ def _secrets(policy: Policy) -> list[str]:
     return secrets
 
 
-def _cannot(*, read: list[str], write: list[str], run: list[str], reach: list[str], tools: list[str]) -> list[str]:
-    granted = {
-        "call any tool": tools,
-        "read any file": read,
-        "write any file": write,
-        "run any program": run,
-        "reach the network": reach,
-    }
-    return [what for what, by in granted.items() if not by]
+def _cannot(policy: Policy, **granted: list[str]) -> list[str]:
+    """What is held off. A Python agent that only a process confines needs no tool to reach the machine."""
+    tools = [] if policy.tools else ["call any tool"]
+    if policy.isolation == "process" and policy.agent.endswith(".py"):
+        return tools
+    return tools + [_KEPT_OFF[what] for what, by in granted.items() if not by]
 
 
 def _budgets(budgets: Budgets) -> list[str]:

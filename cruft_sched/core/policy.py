@@ -76,6 +76,9 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     modules: dict[str, Text] = {}
     packages: dict[str, Text] = {}
     package_integrity: dict[str, Text] = {}
+    import_hooks: dict[str, Text] = {}
+    import_hook_integrity: dict[str, Text] = {}
+    entry_module: Text | None = None
     expected_events: dict[str, Text] | None = None
     approval_required_tools: list[Text] = []
     approved_tools: list[Text] = []

@@ -20,6 +20,9 @@ FIELDS = {
     "modules": "specifiers and files: what the agent may import, in its own language, like the agent up to 8 MiB each",
     "packages": "the same, for files whose hashes are in `package_integrity`",
     "package_integrity": "for each package the hash of its file: `blake3:<64 hex>`, or `sha256-<base64>` as in SRI",
+    "import_hooks": "the same as `packages`, for files whose hashes are in `import_hook_integrity`",
+    "import_hook_integrity": "for each import hook the hash of its file",
+    "entry_module": "the specifier of one of these, which is imported before the agent's own first line",
     "expected_events": "event kinds and files: an event whose `kind` is none of them, or that does not hold to the "
     "JSON Schema in the file, fails the turn",
     "approval_required_tools": "tools that a person must allow; until that can be asked for, they are refused",

@@ -256,6 +256,7 @@ def _turn(running: Manifest, bound: Bound) -> Turn:
         isolation=bound.policy.isolation,
         scheduled=True,
         modules=bound.admitted.modules,
+        entry_module=bound.policy.entry_module or "",
         expected_events=bound.admitted.expected_events,
     )
 

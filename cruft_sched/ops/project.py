@@ -131,15 +131,16 @@ def beside(policy_path: str, path: str) -> str:
     return os.path.abspath(os.path.join(os.path.dirname(policy_path), path))
 
 
-AdmittedField = Literal["modules", "packages", "expected_events", "osv_fixture", "model_fixture"]
+AdmittedField = Literal["modules", "packages", "import_hooks", "expected_events", "osv_fixture", "model_fixture"]
 _WHAT: dict[AdmittedField, str] = {
     "modules": "module",
     "packages": "package",
+    "import_hooks": "import hook",
     "expected_events": "event schema",
     "osv_fixture": "fixture",
     "model_fixture": "fixture",
 }
-_IMPORTED = ("modules", "packages")
+_IMPORTED = ("modules", "packages", "import_hooks")
 
 
 class AdmittedFile(Struct, frozen=True, kw_only=True):
@@ -160,6 +161,7 @@ def admitted_files(policy: Policy, policy_path: str) -> list[AdmittedFile]:
     fields: dict[AdmittedField, dict[str, str]] = {
         "modules": policy.modules,
         "packages": policy.packages,
+        "import_hooks": policy.import_hooks,
         "expected_events": policy.expected_events or {},
         "osv_fixture": {} if policy.osv_fixture is None else {"": policy.osv_fixture},
         "model_fixture": {} if policy.model_fixture is None else {"": policy.model_fixture},
@@ -209,10 +211,10 @@ def _check_admitted(file: AdmittedFile, source: Source, policy: Policy) -> None:
     if file.field not in _IMPORTED:
         return
     check_text(source, file.what)
-    if file.field == "packages":
-        fault = integrity_fault(source.data, policy.package_integrity[file.name])
-        if fault is not None:
-            raise DataError(f"package {source.path} {fault}", "restore the file, or correct the policy")
+    hashes = {"packages": policy.package_integrity, "import_hooks": policy.import_hook_integrity}.get(file.field)
+    fault = None if hashes is None else integrity_fault(source.data, hashes[file.name])
+    if fault is not None:
+        raise DataError(f"{file.what} {source.path} {fault}", "restore the file, or correct the policy")
 
 
 def _check_schema(source: Source) -> None:

@@ -145,5 +145,6 @@ def _turn(project: Project, context: dict[str, Raw], state: dict[str, Raw]) -> T
         isolation=project.policy.isolation,
         scheduled=False,
         modules=admitted.modules,
+        entry_module=project.policy.entry_module or "",
         expected_events=admitted.expected_events,
     )

@@ -29,13 +29,14 @@ def main() -> NoReturn:
     try:
         head, fields = unpack(read_frame(job_pipe))
         prepare = _runtime(head["language"])
-        source, context, *pairs = (field.decode() for field in fields)
+        source, context, entry, *pairs = (field.decode() for field in fields)
         split = 2 * int(head["modules"])
         modules = dict(zip(pairs[:split:2], pairs[1:split:2], strict=True))
         state = dict(zip(pairs[split::2], pairs[split + 1 :: 2], strict=True))
         limits = {name: int(value) for name, value in head.items() if name.startswith("max_")}
         host = Host(job_pipe, out_pipe, limits, state)
-        run = prepare(host, source, context, scheduled=head["scheduled"] == "1", limits=limits, modules=modules)
+        scheduled = head["scheduled"] == "1"
+        run = prepare(host, source, context, scheduled=scheduled, limits=limits, modules=modules, entry=entry)
         level = _confine(head, pipes=(job_pipe, out_pipe), memory_bytes=limits["max_rss_mb"] * _MIB)
     except CompartmentError as error:
         _unready(out_pipe, str(error))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+from _json import encode_basestring_ascii
 
 import _quickjs  # the C extension itself: the `quickjs` package over it costs 25 ms and a thread
 
@@ -27,7 +28,14 @@ _CALLS = (
 
 
 def prepare(
-    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int], modules: dict[str, str]
+    host: Host,
+    source: str,
+    context: str,
+    *,
+    scheduled: bool,
+    limits: dict[str, int],
+    modules: dict[str, str],
+    entry: str = "",
 ) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     engine = _quickjs.Context()
@@ -40,18 +48,20 @@ def prepare(
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
+    programs = [f"import {encode_basestring_ascii(entry)}", source] if entry else [source]
     loader = _admit(engine, host, modules)
     counter = _count_steps(engine, host, limits)
 
     def run() -> NoReturn:
         _kept = loader, counter  # the engine calls them
         try:
-            watch(engine.module(source))
             microtasks = 0
-            while engine.execute_pending_job():
-                microtasks += 1
-                if microtasks > limits["max_microtasks"]:
-                    host.over("max_microtasks", microtasks)
+            for program in programs:
+                watch(engine.module(program))
+                while engine.execute_pending_job():
+                    microtasks += 1
+                    if microtasks > limits["max_microtasks"]:
+                        host.over("max_microtasks", microtasks)
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))
         reason = unhandled()

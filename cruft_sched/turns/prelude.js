@@ -278,11 +278,12 @@
     defineProperty(G, name, { value: freeze(globals[name]), writable: false, configurable: false, enumerable: true });
   }
 
-  let ended = 'pending';
+  let pending = 0; // modules whose top level has not come to its end
 
   return freeze({
     watch(main) {
-      apply(then, main, [() => { ended = 'well'; }, fail]);
+      pending += 1;
+      apply(then, main, [() => { pending -= 1; }, fail]);
     },
     broken(name, message, stack) {
       if (name === 'null' || message === 'out of memory') host.out_of_memory(); // null: not even for the error was there any
@@ -290,7 +291,7 @@
     },
     // When nothing is left to run: what the agent set going without waiting for it has come to its end too.
     finish() {
-      if (ended === 'well') host.complete(result);
+      if (pending === 0) host.complete(result);
       fail(new Err('the agent awaits something that can never happen'));
     },
   });

@@ -36,7 +36,14 @@ _SPEAKING = (
 
 
 def prepare(
-    host: Host, source: str, context: str, *, scheduled: bool, limits: dict[str, int], modules: dict[str, str]
+    host: Host,
+    source: str,
+    context: str,
+    *,
+    scheduled: bool,
+    limits: dict[str, int],
+    modules: dict[str, str],
+    entry: str = "",
 ) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     _one_thread_at_a_time(host)
@@ -62,6 +69,8 @@ def prepare(
             code = compile(source.removeprefix("\ufeff"), _FILE, "exec", dont_inherit=True)
             try:
                 sys.settrace(step)
+                if entry:
+                    __import__(entry)
                 exec(code, names)  # noqa: S102
             finally:
                 sys.settrace(None)  # what an error takes to be told of is not the agent's

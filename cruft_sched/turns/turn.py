@@ -44,6 +44,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Whether the agent sees `scheduler`."""
     modules: dict[str, bytes] = {}
     """What the agent may import: specifiers, and sources in its language."""
+    entry_module: str = ""
+    """The one of them that is imported before the agent's first line; none, where it is empty."""
     expected_events: dict[str, Any] | None = None
     """Where given, the events that there may be: their kinds, and the schemas they must hold to."""
 
@@ -118,4 +120,6 @@ def _pack(turn: Turn) -> bytes:
     if budgets.max_steps is not None:
         head["max_steps"] = budgets.max_steps
     state = [part for key, value in turn.state.items() for part in (msgspec.json.encode(key), bytes(value))]
-    return wire.frame(wire.pack(head, [turn.source, msgspec.json.encode(turn.context), *modules, *state]))
+    return wire.frame(
+        wire.pack(head, [turn.source, msgspec.json.encode(turn.context), turn.entry_module.encode(), *modules, *state])
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from cruft_sched.core.sealing import digest
 from tests.support import Project, cruft, schedule
 
 AGENT = 'import {greet} from "greet"; emit({kind: greet("you")}); if (!context.scheduler_resume) scheduler.sleep(0)'
@@ -49,3 +50,25 @@ def test_a_package_with_another_integrity(tmp_path: Path) -> None:
         assert (ran.code, ran.out) == (65, "")
         assert f"$.packages.greet: package {tmp_path}/greet.js has the hash sha256-" in ran.err
     assert not Path(project.root).exists()
+
+
+def test_a_job_with_an_import_hook_that_is_the_entry_module(tmp_path: Path) -> None:
+    integrity = digest(b"emit({kind: 'hook'});\n")
+    project = Project(
+        tmp_path,
+        "emit({kind: 'agent'}); if (!context.scheduler_resume) scheduler.sleep(0)",
+        import_hooks={"hook": "hook.js"},
+        import_hook_integrity={"hook": integrity},
+        entry_module="hook",
+    )
+    (tmp_path / "hook.js").write_text("emit({kind: 'hook'});\n")
+    store = ["--store", project.root]
+    assert schedule("start", "--policy", str(project.policy), *store, "--job-id", "job").code == 0
+    assert schedule("tick", "job", *store).json["status"] == "awaiting_timer"
+    assert project.events() == [{"kind": "hook"}, {"kind": "agent"}]
+    explained = cruft("agent", "policy", "explain", str(project.policy))
+    assert explained.json["explanation"]["may_import"] == [f"hook ({integrity})", "hook before the agent itself"]
+    (tmp_path / "hook.js").write_text("emit({kind: 'other'});\n")
+    refused = schedule("tick", "job", *store)
+    assert (refused.code, refused.out) == (65, "")
+    assert f"import hook changed since start: {tmp_path}/hook.js" in refused.err

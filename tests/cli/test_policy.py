@@ -71,6 +71,16 @@ def test_nothing_granted_is_nothing_allowed(tmp_path: Path) -> None:
     ]
 
 
+def test_what_only_a_process_confines_is_kept_from_nothing(tmp_path: Path) -> None:
+    python = Project(tmp_path / "py", "", "agent.py", isolation="process")
+    javascript = Project(tmp_path / "js", "", isolation="process")
+    told = [
+        cruft("agent", "policy", "explain", str(project.policy)).json["explanation"] for project in (python, javascript)
+    ]
+    assert told[0]["cannot"] == ["call any tool"]
+    assert "read any file" in told[1]["cannot"]  # its language has no way to
+
+
 FAULTS: dict[str, tuple[dict[str, Any], str]] = {
     "a shell": ({"tools": ["shell"]}, "$.tools[0]: there is no shell"),
     "an unknown tool": ({"tools": ["grand"]}, "$.tools[0]: no such tool"),

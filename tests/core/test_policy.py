@@ -123,7 +123,7 @@ def test_specifiers(agent: str, specifiers: list[str]) -> None:
         *(("agent.py", name) for name in ["os", "os.path", "json", "_json", "__main__", "test", "winreg"]),
     ],
 )
-@pytest.mark.parametrize("field", ["modules", "packages"])
+@pytest.mark.parametrize("field", ["modules", "packages", "import_hooks"])
 def test_bad_specifiers(agent: str, specifier: str, field: str) -> None:
     faults = faults_of(agent=agent, **{field: {specifier: "x"}}, package_integrity={specifier: B3})
     assert any(fault.startswith(f"$.{field}.{specifier}: ") for fault in faults)
@@ -150,7 +150,21 @@ def test_every_fault_of_modules_and_packages_at_once() -> None:
     ]
     assert "$.packages.b: is admitted already, as $.modules../b" in faults
     assert "$.package_integrity.f: required, and missing" in faults
-    assert "$.package_integrity.g: there is no such package" in faults
+    assert "$.package_integrity.g: there is none of that name in packages" in faults
+
+
+def test_import_hooks_and_the_entry_module() -> None:
+    files = {"import_hooks": {"a": "a.js"}, "import_hook_integrity": {"a": B3}}
+    assert faults_of(**files, entry_module="a") == []
+    assert faults_of(**files, modules={"./b.js": "b.js"}, entry_module="./b.js") == []
+    assert faults_of(**files, entry_module="b") == ["$.entry_module: is not admitted: 'b'"]
+    assert faults_of(import_hooks={"a": "a.js"}, import_hook_integrity={"c": "x"}, packages={"./a": "x"}) == [
+        "$.import_hooks.a: is admitted already, as $.packages../a",
+        "$.package_integrity../a: required, and missing",
+        "$.import_hook_integrity.a: required, and missing",
+        "$.import_hook_integrity.c: there is none of that name in import_hooks",
+        "$.import_hook_integrity.c: is neither blake3:<64 hex digits> nor sha256-<base64>",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -177,7 +191,7 @@ def test_the_integrity_of_a_package() -> None:
     known = "sha256-tA3t3mCCi/YdH62/w7t+ouBCHpUR0i8bX7RK5boH27M="
     assert integrity_fault(data, digest(data)) is None
     assert integrity_fault(data, known) is None
-    assert "package_integrity says blake3:000" in str(integrity_fault(data, B3))
+    assert "and the policy says blake3:000" in str(integrity_fault(data, B3))
     assert f"has the hash {known}" in str(integrity_fault(data, SRI))
 
 

@@ -36,6 +36,7 @@ class Result:
             isolation=given.get("isolation", "strict"),
             scheduled=scheduled,
             modules={name: text.encode() for name, text in given.get("modules", {}).items()},
+            entry_module=given.get("entry_module", ""),
             expected_events=given.get("expected_events"),
         )
         stop, gate = given.get("stop", lambda: None), given.get("gate", no_tools)

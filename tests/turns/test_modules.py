@@ -206,6 +206,52 @@ def test_a_long_name_is_cut_where_it_is_noted(language: str) -> None:
     assert done.denials == ["é" * 200]
 
 
+ENTRIES = {
+    JS: {
+        "first": "await null; import {ten} from 'ten'; globalThis.made = ten; emit({kind: 'first'})",
+        "ten": "export const ten = 10",
+        "throws": "\nthrow new RangeError('inner')",
+        "stuck": "await new Promise(() => {})",
+    },
+    PY: {
+        "first": "import builtins, __main__ as m\nfrom ten import ten\nbuiltins.made = ten\nm.emit({'kind': 'first'})",
+        "ten": "ten = 10",
+        "throws": "\nraise IndexError('inner')",
+    },
+}
+
+
+@both
+def test_the_entry_module_comes_before_the_agents_first_line(language: str) -> None:
+    entered = {"modules": ENTRIES[language], "entry_module": "first"}
+    done = run(language, "emit({kind: 'agent'}); close(made)", "emit({'kind': 'agent'}); close(made)", **entered)
+    assert (done.events, done.value) == ([{"kind": "first"}, {"kind": "agent"}], 10)
+    once = "import 'first'; close(1)" if language == JS else "import first; close(1)"
+    assert run(language, once, once, **entered).events == [{"kind": "first"}]
+
+
+@both
+def test_the_entry_module_moves_no_line_and_no_column(language: str) -> None:
+    source = "let y = ;" if language == JS else "y = ;"
+    error, plain = (
+        run(language, source, source, modules=ENTRIES[language], entry_module=entry).error for entry in ("first", "")
+    )
+    assert error == plain
+    assert error.name == "SyntaxError"
+
+
+@both
+def test_an_entry_module_that_throws_fails_the_turn(language: str) -> None:
+    done = run(language, "close(1)", "close(1)", modules=ENTRIES[language], entry_module="throws")
+    assert done.error.message == "inner"
+    assert ("throws:2:" if language == JS else 'File "modules/throws.py", line 2') in done.error.stack
+
+
+def test_javascript_an_entry_module_that_never_ends() -> None:
+    done = Result("close(1)", modules=ENTRIES[JS], entry_module="stuck")
+    assert done.error.message == "the agent awaits something that can never happen"
+
+
 EVENTS: dict[str, Any] = {
     "plain": True,
     "done": {"properties": {"count": {"type": "integer", "minimum": 1}}, "required": ["count"]},
