@@ -25,6 +25,7 @@ from cruft_sched.core.awaits import Await, ToolAwait, deadline_ms
 from cruft_sched.core.ids import turn_id
 from cruft_sched.core.manifest import STATUSES, TIMELINE_LIMIT, AuditHead, BudgetLedger, Manifest, Status, TimelineEntry
 from cruft_sched.core.outcomes import NULL, BudgetError, InterruptionError, TurnError
+from cruft_sched.core.redaction import redactor_of
 from cruft_sched.errors import WrongStatusError
 
 MAX_INTERRUPTIONS = 3
@@ -176,7 +177,8 @@ def advance(manifest: Manifest, event: Event, now_ms: int) -> Manifest:
     entry = _entry(manifest, changed, event, at_ms, now_ms)
     kept = (*changed.timeline, entry)[-TIMELINE_LIMIT:]
     dropped = changed.timeline_dropped + len(changed.timeline) + 1 - len(kept)
-    return replace(changed, timeline=kept, timeline_dropped=dropped)
+    changed = replace(changed, timeline=kept, timeline_dropped=dropped)
+    return redactor_of(manifest).ended(changed) if changed.terminal else changed
 
 
 def recover(manifest: Manifest, now_ms: int) -> Manifest:

@@ -83,6 +83,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The hash of each file that the policy admits beside the agent, by its path."""
     pinned: bool = False
     labels: dict[str, str] = {}
+    redact_fields: tuple[str, ...] = ()
+    """The policy's, so that a job can be ended without it."""
     context: dict[str, Raw]
     state: dict[str, Raw]
     active_turn_id: str | None = None

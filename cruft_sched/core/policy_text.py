@@ -8,7 +8,7 @@ FIELDS = {
     "audit_log": "a JSON Lines file that is appended to; a link, a file that is no audit log, the policy, the "
     "agent, what the policy admits, and all of the store are refused",
     "audit_log_max_bytes": "a log larger than that when a run begins is renamed, and a new one begun",
-    "redact_fields": "keys whose values are masked in the audit log, in results, errors and timelines",
+    "redact_fields": "keys whose values are masked in the audit log, in results, errors and timelines, and at last in the manifest",
     "isolation": "`strict`: the whole [compartment](compartment.md), or exit 69; `process`: a process with limits and "
     "no more",
     "run_id": "the id of a [`cruft agent run`](run.md)",

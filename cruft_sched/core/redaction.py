@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
+from cruft_sched.core.awaits import ToolAwait
 from cruft_sched.core.manifest import Manifest, TimelineEntry
 from cruft_sched.core.outcomes import Completed, Ending, Failed
 
@@ -30,6 +31,16 @@ _CUT = "\n […]\n"
 
 _FIXED = frozenset(("status", "disposition", "budget", "on_timeout", "event"))
 _MASKED = Raw(msgspec.json.encode(MASK))
+
+
+def redactor_of(manifest: Manifest) -> Redactor:
+    """What masks a job's secrets. It knows those of its context, its state, and its tool's arguments."""
+    redactor = Redactor(manifest.redact_fields)
+    redactor.learn_all(manifest.context)
+    redactor.learn_all(manifest.state)
+    if isinstance(manifest.wait, ToolAwait):
+        redactor.learn("", manifest.wait.payload.args)
+    return redactor
 
 
 class Redactor:
@@ -100,6 +111,16 @@ class Redactor:
             error=self.own(manifest.error),
             timeline=tuple(map(self._entry, manifest.timeline)),
         )
+
+    def ended(self, manifest: Manifest) -> Manifest:
+        """The record of a job that is over: nothing needs its secrets any more, so all of it is masked."""
+        masked = self.manifest(manifest)
+        if not self._fields:
+            return masked
+        return replace(masked, context=self._values(manifest.context), state=self._values(manifest.state))
+
+    def _values(self, values: Mapping[str, Raw]) -> dict[str, Raw]:
+        return {self.text(key): _MASKED if key in self._fields else self.value(values[key]) for key in values}
 
     def _entry(self, entry: TimelineEntry) -> TimelineEntry:
         given = (("tool", entry.tool), ("by", entry.by), ("error", entry.error), ("reason", entry.reason))

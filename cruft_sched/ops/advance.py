@@ -25,7 +25,7 @@ from cruft_sched.core.lifecycle import (
 from cruft_sched.core.manifest import AuditHead, Manifest
 from cruft_sched.core.outcomes import BudgetError, InputTimeoutError, TurnOutcome
 from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets
-from cruft_sched.core.redaction import Redactor
+from cruft_sched.core.redaction import Redactor, redactor_of
 from cruft_sched.errors import CruftError, RefusedError, StorageError, SystemFailedError, UnavailableError
 from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
@@ -75,7 +75,7 @@ def go_on(
         return over_budget(held.commit(advance(manifest, Expired(error=over), now)), over)
     # Before any tool runs: an outcome that cannot be kept is not produced.
     with AuditLog(bound.audit_path, bound.policy.audit_log_max_bytes) as log:
-        redactor = _redactor(manifest, bound)
+        redactor = redactor_of(manifest)
         try:
             settled = _settle(held, manifest, bound, clock, stop)
         except RefusedError as refused:  # it names the tool, which the agent chose
@@ -135,16 +135,6 @@ def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop:
             return advance(manifest, Failed(error=error), now)
         case InputAwait():
             return advance(manifest, Settled(name="timed_out", wait=awaits.unanswered(wait, now)), now)
-
-
-def _redactor(manifest: Manifest, bound: Bound) -> Redactor:
-    """What masks the job's secrets. It knows those of its context, its state, and its tool's arguments."""
-    redactor = Redactor(bound.policy.redact_fields)
-    redactor.learn_all(manifest.context)
-    redactor.learn_all(manifest.state)
-    if isinstance(manifest.wait, ToolAwait):
-        redactor.learn("", manifest.wait.payload.args)
-    return redactor
 
 
 def _run_turn(

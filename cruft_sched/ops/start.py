@@ -73,6 +73,7 @@ def start(
         bound=bound,
         pinned=pin,
         labels=labels or {},
+        redact_fields=tuple(project.policy.redact_fields),
         context=told,
         state=compact(project.policy.state),
     )

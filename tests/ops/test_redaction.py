@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
+from cruft_sched.core.manifest import TERMINAL
 from cruft_sched.core.redaction import MASK, Redactor
 from tests.support import Project, Ran, cruft, schedule
 
@@ -61,7 +62,8 @@ def found(project: Project, *said: Ran) -> set[str]:
     for path in project.folder.rglob("*"):
         if path.name == "manifest.json":
             kept = json.loads(path.read_bytes())
-            texts.append(json.dumps({name: kept[name] for name in kept if name not in ("context", "state", "awaits")}))
+            needed = () if kept["status"] in TERMINAL else ("context", "state", "awaits")
+            texts.append(json.dumps({name: kept[name] for name in kept if name not in needed}))
         elif path.is_file() and path.name not in ("agent-policy.json", *AGENTS) and "objects" not in path.parts:
             texts.append(path.read_text(encoding="utf-8", errors="replace"))
     return {secret for secret in SECRETS for text in texts if secret in text}
@@ -72,12 +74,16 @@ def test_a_job_keeps_its_secrets_to_itself(name: str, tmp_path: Path) -> None:
     project = Project(tmp_path, AGENTS[name], name, **FIELDS)
     job = ["job", "--store", project.root]
     said = [schedule("start", "--policy", str(project.policy), "--job-id", *job)]
-    said += [schedule("tick", *job), schedule("tick", *job)]
+    said.append(schedule("tick", *job))
+    assert found(project, *said) == set()
+    assert schedule("status", *job).json["state"]["more"] == {"password": "late-hunter2"}
+    said.append(schedule("tick", *job))
     assert said[-1].json["status"] == "completed", said[-1].err
     said += [schedule("replay", *job), schedule("list", *job[1:])]
     assert found(project, *said) == set()
     kept = schedule("status", *job).json
-    assert kept["state"]["more"] == {"password": "late-hunter2"}
+    assert kept["state"]["more"] == {"password": MASK}
+    assert kept["context"]["login"] == {"password": MASK, "user": "ann"}
     assert kept["result"]["login"] == {"password": MASK, "user": "ann"}
     assert kept["result"]["all"] == "/".join([MASK] * 4)
     assert len(project.events()) == 8
@@ -93,6 +99,23 @@ def test_an_error_is_masked_wherever_it_is_told(name: str, tmp_path: Path) -> No
     assert (ran.code, ran.json["status"]) == (70, "failed")
     assert f"no way: {MASK}/{MASK}" in ran.err
     assert found(project, ran, schedule("replay", *job)) == set()
+
+
+@both
+@pytest.mark.parametrize("how", ["cancel", "expire"])
+def test_a_job_that_is_ended_keeps_none(name: str, how: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, AGENTS[name], name, budgets={"max_scheduler_turns": 1}, **FIELDS)
+    job = ["job", "--store", project.root]
+    schedule("start", "--policy", str(project.policy), "--job-id", *job)
+    schedule("tick", *job)
+    if how == "cancel":
+        project.policy.unlink()  # what to mask is known without it
+        said = schedule("cancel", *job, "--reason", "it says args-hunter2")
+    else:
+        said = schedule("tick", *job)
+    kept = schedule("status", *job)
+    assert kept.json["status"] == {"cancel": "cancelled", "expire": "expired"}[how]
+    assert found(project, said, kept) == set()
 
 
 @both
