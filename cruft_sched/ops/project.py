@@ -86,6 +86,8 @@ def read_agent(policy: Policy, policy_path: str) -> Source:
     if language_of(path) is None:
         raise DataError(f"agent {path} is in no language known here", f"its name must end in {' or '.join(LANGUAGES)}")
     source = read_source(path, "agent", MAX_AGENT_BYTES)
+    if not source.data:
+        raise DataError(f"agent {source.path} is empty", "restore it")
     check_text(source, "agent")
     return source
 

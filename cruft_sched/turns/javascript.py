@@ -97,9 +97,12 @@ def _half_of_our_stack() -> int:
 
 
 def _parts(text: str) -> tuple[str, str, str]:
-    """Name, message and stack of an exception that the engine gives as one text."""
-    line, _, stack = text.partition("\n")
-    name, _, message = line.partition(": ")
+    """Name, message and stack of an exception that the engine gives as one text. Where it is stands in the message."""
+    first, _, stack = text.partition("\n")
+    name, _, message = first.partition(": ")
+    file, *place = stack.partition("\n")[0].strip().removeprefix("at ").rsplit(":", 2)
+    if name == "SyntaxError" and len(place) == 2:
+        message += f" ({'agent.js' if file == '<input>' else file}, line {place[0]}, column {place[1]})"
     return name, message, stack
 
 

@@ -249,6 +249,8 @@ def _describe(error: BaseException) -> str:
     try:
         name = type(error).__name__
         message = str(error)
+        if isinstance(error, SyntaxError) and error.offset is not None:
+            message = f"{error.msg} ({error.filename}, line {error.lineno}, column {error.offset})"
     except BaseException:  # noqa: S110  # it is the agent's own code that failed here; there is nothing else to tell
         pass
     told = {"name": _cut(name, 200), "message": _cut(message, 2000), "stack": _cut(_stack(error), 4000)}

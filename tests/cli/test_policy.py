@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -65,15 +64,15 @@ def test_a_policy_that_is_right_is_valid_and_explained(tmp_path: Path) -> None:
 
 
 def test_nothing_granted_is_nothing_allowed(tmp_path: Path) -> None:
-    told = cruft("agent", "policy", "explain", str(Project(tmp_path, "").policy)).json["explanation"]
+    told = cruft("agent", "policy", "explain", str(Project(tmp_path, "1").policy)).json["explanation"]
     assert told["cannot"] == [
         *("call any tool", "read any file", "write any file", "run any program", "reach the network")
     ]
 
 
 def test_what_only_a_process_confines_is_kept_from_nothing(tmp_path: Path) -> None:
-    python = Project(tmp_path / "py", "", "agent.py", isolation="process")
-    javascript = Project(tmp_path / "js", "", isolation="process")
+    python = Project(tmp_path / "py", "1", "agent.py", isolation="process")
+    javascript = Project(tmp_path / "js", "1", isolation="process")
     told = [
         cruft("agent", "policy", "explain", str(project.policy)).json["explanation"] for project in (python, javascript)
     ]
@@ -125,7 +124,7 @@ def test_all_faults_are_named_at_once(tmp_path: Path) -> None:
         "more": 1,
         "budgets": {"max_events": -1},
     }
-    ran = validate(Project(tmp_path, "", **fields))
+    ran = validate(Project(tmp_path, "1", **fields))
     paths = [fault["path"] for fault in ran.json["faults"]]
     expected = {"$.tools[0]", "$.tools[1]", "$.tools[3]", "$.fs_read[0]", "$.fs_read[1]", "$.more"}
     assert expected | {"$.budgets.max_events"} == set(paths)
@@ -145,7 +144,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_policy_gets_one_clear_error(name: str, tmp_path: Path) -> None:
-    project = Project(tmp_path, "")
+    project = Project(tmp_path, "1")
     project.policy.write_bytes(HOSTILE[name])
     ran = validate(project)
     assert (ran.code, ran.err.count("\n")) == (65, 1)
@@ -154,31 +153,47 @@ def test_a_hostile_policy_gets_one_clear_error(name: str, tmp_path: Path) -> Non
     assert len(ran.err) < 500
 
 
-AGENTS = {
-    "empty": (b"", "completed"),
-    "a byte order mark": (b"\xef\xbb\xbfclose(1)", "completed"),
-    "a fault of syntax": (b"close(1\nlet let = 1", "failed"),
+FILES = ["agent.js", "agent.py"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_an_agent_with_a_byte_order_mark_runs(file: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, "\ufeffclose(1)", file)
+    assert cruft("agent", "run", "--policy", str(project.policy)).json["result"] == 1
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_fault_of_syntax_is_placed(file: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, "1\n\ny = ;", file)
+    for ran in (cruft("agent", "run", "--policy", str(project.policy)), tick_of(project)):
+        assert (ran.code, ran.json["error"]["name"]) == (70, "SyntaxError")
+        assert f" ({file}, line 3, column 5)" in ran.err
+
+
+def tick_of(project: Project) -> Ran:
+    project.start()
+    return schedule("tick", "job", "--store", project.root)
+
+
+REFUSED_AGENTS = {
+    "is empty": b"",
+    "is 52428800 bytes long, and 8388608 are allowed": b" " * (50 << 20),
+    "is not UTF-8 (byte 2)": b"# \xff",
 }
 
 
-@pytest.mark.parametrize("name", AGENTS)
-@pytest.mark.parametrize("file", ["agent.js", "agent.py"])
-def test_an_agent_of_any_text_runs_or_says_where_it_is_wrong(name: str, file: str, tmp_path: Path) -> None:
-    source, status = AGENTS[name]
+@pytest.mark.parametrize("said", REFUSED_AGENTS)
+@pytest.mark.parametrize("file", FILES)
+def test_an_agent_that_cannot_be_one_is_refused(said: str, file: str, tmp_path: Path) -> None:
     project = Project(tmp_path, "", file)
-    project.agent.write_bytes(source)
-    ran = cruft("agent", "run", "--policy", str(project.policy))
-    assert ran.json["status"] == status
-    if status == "failed":
-        assert ran.json["error"]["name"] == "SyntaxError"
-        assert any(f"{sign}{line}" in json.dumps(ran.json["error"]) for sign in (":", "line ") for line in (1, 2))
-
-
-def test_an_agent_of_50_mib_is_refused(tmp_path: Path) -> None:
-    project = Project(tmp_path, "")
-    project.agent.write_bytes(b" " * (50 << 20))
+    project.agent.write_bytes(REFUSED_AGENTS[said])
     ran = validate(project)
-    assert (ran.code, ran.json["faults"][0]["path"]) == (65, "$.agent")
+    assert (ran.code, ran.json["faults"]) == (65, [{"path": "$.agent", "message": f"agent {project.agent} {said}"}])
+    store = ["--store", project.root]
+    policy = ["--policy", str(project.policy)]
+    for refused in (schedule("start", *policy, *store), cruft("agent", "run", *policy)):
+        assert (refused.code, refused.out, refused.err.count("\n")) == (65, "", 1)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["agent-policy.json", file]
 
 
 def test_a_job_is_bound_to_its_programs_and_fixtures(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_what_was_emitted_is_in_the_log_while_the_turn_goes_on(tmp_path: Path) -
 
 
 def test_a_turn_that_ends_before_it_is_ready_has_a_first_line_too(tmp_path: Path) -> None:
-    project = Project(tmp_path, "", budgets={"timeout_ms": 1})
+    project = Project(tmp_path, "1", budgets={"timeout_ms": 1})
     project.start()
     assert run(project).status == "failed"
     assert [line["type"] for line in project.audit()] == ["run_start", "budget_exceeded", "run_end"]

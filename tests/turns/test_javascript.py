@@ -133,7 +133,7 @@ THROWN = {
     "throw {toString() { throw 1 }}": ("Error", ""),
     "throw new Proxy({}, {get() { throw 1 }})": ("Error", "an error that cannot be shown"),
     "await Promise.reject(new RangeError('r'))": ("RangeError", "r"),
-    "let ; = 4": ("SyntaxError", "variable name expected"),
+    "let ; = 4": ("SyntaxError", "variable name expected (agent.js, line 1, column 5)"),
     "import x from 'std'": ("Error", 'the import of "std" is not admitted by the policy'),
     "undefinedName": ("ReferenceError", "undefinedName is not defined"),
     "await new Promise(() => {})": ("Error", "the agent awaits something that can never happen"),
