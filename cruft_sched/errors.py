@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
+import errno
+
 MAX_SHOWN_FAULTS = 50
+
+
+_REMEDIES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), "make room"),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "raise the limit on open files (`ulimit -n`)"),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), "check its permissions"),
+}
+
+
+def remedy(error: OSError) -> str:
+    """What can be done where the system refuses something to do with a file."""
+    return _REMEDIES.get(error.errno or 0, "mend the disk")
 
 
 class CruftError(Exception):

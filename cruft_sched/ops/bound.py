@@ -51,7 +51,7 @@ def _read(store: FileStore, manifest: Manifest, what: str, path: str, expected: 
     try:
         source = read_source(path, what, max_bytes)
     except DataError as error:
-        raise ChangedError(f"{what} changed since start: {error.what}", _remedy(manifest)) from None
+        raise ChangedError(error.what, _remedy(manifest)) from None
     if source.hash != expected:
         raise ChangedError(f"{what} changed since start: {path}", _remedy(manifest))
     return source.data

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from blake3 import blake3
 
 from cruft_sched.core.policy import Policy
-from cruft_sched.errors import ChangedError, DataError, StorageError
+from cruft_sched.errors import ChangedError, DataError, StorageError, remedy
 
 MAX_EXECUTABLE_BYTES = 256 << 20
 _CHUNK = 1 << 20
@@ -50,16 +50,16 @@ def hash_executable(path: str) -> str:
     except (FileNotFoundError, NotADirectoryError, PermissionError) as error:
         raise DataError(f"program {path} cannot be read: {error.strerror}", "check the path") from None
     except OSError as error:
-        raise StorageError(f"cannot read program {path}: {error.strerror or error}", "mend the disk") from error
+        raise StorageError(f"cannot read program {path}: {error.strerror or error}", remedy(error)) from error
     return f"blake3:{hashed.hexdigest()}"
 
 
-def check_executables(policy: Policy, folder: str, bound: dict[str, str], remedy: str) -> None:
+def check_executables(policy: Policy, folder: str, bound: dict[str, str], todo: str) -> None:
     """Raise ChangedError where a program is not what it was at the start. It is not copied: it runs where it lies."""
     for path in executables(policy, folder):
         try:
             found = hash_executable(path)
         except DataError as error:
-            raise ChangedError(f"program changed since start: {error.what}", remedy) from None
+            raise ChangedError(error.what, todo) from None
         if found != bound.get(path):
-            raise ChangedError(f"program changed since start: {path}", remedy)
+            raise ChangedError(f"program changed since start: {path}", todo)

@@ -16,7 +16,7 @@ from cruft_sched.core.policy import MAX_POLICY_BYTES, Policy
 from cruft_sched.core.policy_faults import check_policy
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.strict_json import duplicate_keys, parse_json
-from cruft_sched.errors import DataError, PolicyError, StorageError
+from cruft_sched.errors import DataError, PolicyError, StorageError, remedy
 from cruft_sched.ops.policy_paths import path_faults
 from cruft_sched.stores import atomic
 from cruft_sched.stores.audit_log import check_log
@@ -124,7 +124,7 @@ def read_source(path: str, what: str, max_bytes: int) -> Source:
     except OSError as error:
         if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             raise DataError(f"{what} {path} is no path ({error.strerror})", "check the path") from None
-        raise StorageError(f"cannot read {what} {path}: {error.strerror or error}", "mend the disk") from error
+        raise StorageError(f"cannot read {what} {path}: {error.strerror or error}", remedy(error)) from error
     return Source(path=path, data=data, hash=digest(data))
 
 

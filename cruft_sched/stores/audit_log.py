@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from cruft_sched.errors import DataError, StorageError
+from cruft_sched.errors import DataError, StorageError, remedy
 from cruft_sched.stores import atomic, disk
 
 _FLAGS = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -176,7 +176,7 @@ def _log(path: str) -> Iterator[None]:
             ) from error
         raise StorageError(
             f"cannot write the audit log {path}: {error.strerror or error}",
-            "make room or mend the disk, and tick again",
+            f"{remedy(error)}, and run the same command again",
         ) from error
 
 

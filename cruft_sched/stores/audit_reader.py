@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from cruft_sched.errors import DataError, StorageError
+from cruft_sched.errors import DataError, StorageError, remedy
 from cruft_sched.stores import disk
 from cruft_sched.stores.audit_log import rotated
 
@@ -186,7 +186,7 @@ class _reading:  # noqa: N801  # reads as a sentence
         if error.errno in _NO_FILE:
             raise DataError(f"the audit log {self._path} cannot be read ({error.strerror})", "check the path") from None
         raise StorageError(
-            f"cannot read the audit log {self._path}: {error.strerror or error}", "mend the disk, and try again"
+            f"cannot read the audit log {self._path}: {error.strerror or error}", f"{remedy(error)}, and try again"
         ) from error
 
 

@@ -23,6 +23,7 @@ from cruft_sched.errors import (
     StorageError,
     UnknownJobError,
     UsageError,
+    remedy,
 )
 from cruft_sched.stores import atomic, disk, locks
 
@@ -323,9 +324,10 @@ def _disk(doing: str) -> Iterator[None]:
         raise
     except OSError as error:
         where = f" ({error.filename})" if error.filename else ""
-        raise StorageError(f"cannot {doing}: {error.strerror or error}{where}", _REMEDY) from error
+        raise StorageError(f"cannot {doing}: {error.strerror or error}{where}", _todo(error)) from error
     except ValueError as error:
         raise DataError(f"cannot {doing}: {error}", "put back what was there") from error
 
 
-_REMEDY = "nothing was half-written: make room or mend the disk, and run the same command again"
+def _todo(error: OSError) -> str:
+    return f"nothing was half-written: {remedy(error)}, and run the same command again"

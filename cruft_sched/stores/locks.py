@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from cruft_sched.errors import BusyError, StorageError
 from cruft_sched.stores import disk
 
 _POLL_S = 0.01
+_NO_LOCKS = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL))
 
 
 @contextmanager
@@ -26,7 +28,7 @@ def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[Callable[[], boo
     while True:
         fd = disk.open_file(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
-            if not _take(fd):
+            if not _take(fd, path):
                 if time.monotonic() >= give_up:
                     raise BusyError(busy, "try again when it is done")
                 time.sleep(_POLL_S)
@@ -37,13 +39,14 @@ def hold(path: str, busy: str, wait_s: float = 0.0) -> Iterator[Callable[[], boo
             os.close(fd)
 
 
-def _take(fd: int) -> bool:
+def _take(fd: int, path: str) -> bool:
     try:
         return disk.lock(fd)
     except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
         raise StorageError(
-            f"the store's file system gives no lock ({error.strerror or error})",
-            "move the store to a file system that has flock",
+            f"the file system of {path} gives no lock ({error.strerror or error})", "move it to one that has flock"
         ) from None
 
 

@@ -13,7 +13,7 @@ from msgspec import Raw, Struct
 
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.core.manifest import AuditHead
-from cruft_sched.errors import CruftError, DataError, StorageError
+from cruft_sched.errors import CruftError, DataError, StorageError, remedy
 from cruft_sched.stores import atomic, locks
 
 MAX_SESSION_BYTES = 32 << 20
@@ -63,9 +63,7 @@ def _decode(data: bytes) -> Session:
 def _fault(path: str, error: OSError) -> CruftError:
     if error.errno in _NO_PLACE:
         return DataError(f"there can be no session at {path}: {error.strerror or error}", "give it another path")
-    return StorageError(
-        f"cannot keep session {path}: {error.strerror or error}", "make room or mend the disk, and run it again"
-    )
+    return StorageError(f"cannot keep session {path}: {error.strerror or error}", f"{remedy(error)}, and run it again")
 
 
 _NO_PLACE = frozenset(

@@ -213,7 +213,7 @@ def test_a_job_is_bound_to_its_programs_and_fixtures(tmp_path: Path) -> None:
         assert project.manifest_file().read_bytes() == before
         file.write_bytes(kept)
     tool.unlink()
-    assert "program changed since start" in schedule("tick", "job", "--store", project.root).err
+    assert f"program {tool} cannot be read" in schedule("tick", "job", "--store", project.root).err
 
 
 @pytest.mark.parametrize("call", ["scheduler.callTool('echo')", "await callTool('echo')"])
