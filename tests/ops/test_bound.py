@@ -87,7 +87,9 @@ def test_a_file_that_changed_between_ticks(tmp_path: Path, name: str, what: str,
     else:
         file.unlink()
     before, lines = project.manifest_file().read_bytes(), len(project.audit())
-    with pytest.raises(ChangedError, match=f"^{what} (changed since start: )?{tmp_path}.*{file.name}.*restore the file") as error:
+    with pytest.raises(
+        ChangedError, match=f"^{what} (changed since start: )?{tmp_path}.*{file.name}.*restore the file"
+    ) as error:
         tick(project.store, "job", project.clock)
     assert error.value.exit_code == 65
     assert project.manifest_file().read_bytes() == before

@@ -37,6 +37,7 @@ WAITS = {
 }
 STORE = ("--store", "{store}")
 START = ("start", "--policy", "{policy}", *STORE, "--job-id", "{job}")
+START_OTHER = (*START[:-1], "other")
 TICK = ("tick", "{job}", *STORE)
 ANSWER = ("input", "{job}", *STORE, "--token", "{token}", "--json", "7")
 DEFER = (*ANSWER, "--defer")
@@ -86,7 +87,7 @@ _DIED_TWICE = (*_DIED_ONCE, Killed(TICK, 2))
 
 SCENARIOS: dict[str, Scenario] = {
     "the first start of a store": Scenario(START),
-    "a start": Scenario(START, (START,), jobs=("job", "other")),
+    "a start": Scenario(START, (START_OTHER,)),
     "a pinned start": Scenario((*START, "--pin", "--label", "a=b", "--context", '{{"x": 1}}')),
     "the first turn": Scenario(TICK, (START,)),
     "a timer": Scenario(TICK, (START, TICK)),

@@ -52,31 +52,31 @@ def _become(request: dict[str, Any], null: int, out: int, err: int, seen: int) -
         os.dup2(out, 1)
         os.dup2(err, 2)
         sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)  # noqa: SIM115  # until this process ends
-        _set_clock(request.get("clock", []))
+        readings = _set_clock(request.get("clock", []))
         if "effects" in request:
             _append_to(request["effects"])
         fault = request.get("fault")
         with Seam(around=befalling(**fault) if fault else None) as seam:
             code = app.run(request["arguments"])
-        os.write(seen, json.dumps(seam.seen).encode())
+        os.write(seen, json.dumps({"operations": seam.seen, "readings": len(readings)}).encode())
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
         os._exit(code)
 
 
-def _set_clock(jumps: list[tuple[int, int]]) -> None:
-    """Let the clock jump: from its n-th reading on it is off by so many milliseconds."""
-    readings = 0
+def _set_clock(jumps: list[tuple[int, int]]) -> list[int]:
+    """Let the clock jump: from its n-th reading on it is off by so many milliseconds. Returns what it was read as."""
+    readings: list[int] = []
     real = clock.SystemClock.now_ms
 
     def now_ms(self: clock.SystemClock) -> int:
-        nonlocal readings
-        off = [ms for reading, ms in jumps if reading <= readings]
-        readings += 1
-        return real(self) + (off[-1] if off else 0)
+        off = [ms for reading, ms in jumps if reading <= len(readings)]
+        readings.append(real(self) + (off[-1] if off else 0))
+        return readings[-1]
 
     clock.SystemClock.now_ms = now_ms  # type: ignore[method-assign]  # in this process, which ends with the command
+    return readings
 
 
 def _append_to(path: str) -> None:
