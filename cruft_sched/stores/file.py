@@ -212,6 +212,7 @@ class FileStore:
         """Write a file that is not the job's holder's alone. Its temporary lies in the root, which is swept under the
         store's lock; so is this."""
         with locks.hold(os.path.join(self.root, "lock"), f"store {self.root} is busy", STORE_LOCK_WAIT_S):
+            atomic.sweep(self.root)
             atomic.replace(path, data, aside=self.root)
 
     def _beside(self, job_id: str, name: str) -> str:

@@ -124,29 +124,6 @@ def test_a_failed_turn(tmp_path: Path) -> None:
     assert "the agent threw Error: boo\\n\\u{1b}[31m\\u{202e};" in ran.err
 
 
-@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
-def test_a_failing_disk_at_every_operation_of_a_tick(project: Project, error: str) -> None:
-    project.start("counted")
-    for number in range(operations("tick", "counted", "--store", project.root)):
-        job_id = f"job-{number}"
-        project.start(job_id)
-        ran = wrapped(number, error, "tick", job_id, "--store", project.root)
-        job = project.store.load(job_id)
-        if ran.returncode:
-            assert ran.returncode == 74, ran.stderr
-            assert_one_line(ran.stderr.decode(), "cruft agent schedule tick: ")
-            assert (job.status, job.interruptions) in (("created", 0), ("awaiting_timer", 0))
-        while not project.store.load(job_id).terminal:
-            assert schedule("tick", job_id, "--store", project.root).code == 0
-        assert project.store.load(job_id).status == "completed"
-        assert sorted(os.listdir(project.store.folder(job_id))) == ["lock", "manifest.json"]
-
-
-def operations(*arguments: str) -> int:
-    """How many operations on the disk a command makes."""
-    return int(wrapped(0, "count", *arguments).stderr.split()[-1])
-
-
 def wrapped(number: int, what: str, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     command = [sys.executable, "-m", "tests.seam", str(number), what, "agent", "schedule", *arguments]
     return subprocess.run(command, capture_output=True, check=False)

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
-from itertools import count
 from pathlib import Path
 
 import pytest
 
-from cruft_sched.core.manifest import Manifest
-from cruft_sched.ops.show_token import show_token
-from tests.cli.test_bad_input import wrapped
 from tests.support import NAP, PROGRAM, Project, Ran, schedule
 from tests.turns.test_child_process import gone
 
@@ -123,65 +118,6 @@ def test_an_ended_driver_gives_the_turn_back(project: Project, number: int, code
     job = project.store.load("job")
     assert (job.status, job.interruptions, job.timeline[-1].reason) == ("created", 0, reason)
     assert project.audit()[-1]["type"] == "run_void"
-
-
-AGENTS = {
-    "tool": 'const r = context.scheduler_resume; emit({r: r?.result}); if (!r) scheduler.callTool("echo", 1);',
-    "input": "const r = context.scheduler_resume; emit({r: r?.result}); if (!r) scheduler.waitForInput('ok');",
-}
-ASLEEP = b'{"nap_ms": 0}'
-
-
-@pytest.mark.parametrize("command", ["start", "tick", "resume", "sweep", "tool", "input", "defer", "cancel"])
-def test_a_kill_before_any_operation_is_recovered(tmp_path: Path, command: str) -> None:
-    """Kill the command before each of its operations on the disk in turn; then go on with fresh processes."""
-    project = Project(tmp_path, AGENTS.get("input" if command == "defer" else command, NAP), tools=["echo"])
-    for number in count():
-        job_id = f"job-{number}"
-        given = prepare(project, command, job_id)
-        ran = wrapped(number, "kill", *given)
-        if ran.returncode == 0:  # it makes no more operations than that
-            assert number > 5
-            break
-        assert ran.returncode == -signal.SIGKILL
-        job = finish_job(project, command, given, job_id)
-        assert sorted(os.listdir(project.store.folder(job_id))) == ["lock", "manifest.json"]
-        assert job.status == ("cancelled" if command == "cancel" else "completed")
-        if command != "cancel":
-            assert job.budget_ledger.events == 2
-            settled = [entry.event for entry in job.timeline if entry.event in ("fired", "tool_done", "answered")]
-            assert len(settled) == 1
-        shutil.rmtree(project.store.folder(job_id))  # a sweep looks at every job, and would never come to its end
-    project.start("last")
-    assert sorted(os.listdir(project.root)) == ["jobs", "key", "lock", "objects"]
-
-
-def finish_job(project: Project, command: str, given: list[str], job_id: str) -> Manifest:
-    """Bring a job to its end, whatever was done of the command that was killed."""
-    if command in ("start", "cancel"):
-        assert schedule(*given).code in (0, 73)
-    while not (job := project.store.load(job_id)).terminal:
-        again = given if job.question is not None else ["tick", job_id, "--store", project.root]
-        assert schedule(*again).code == 0
-    return job
-
-
-def prepare(project: Project, command: str, job_id: str) -> list[str]:
-    """Bring a job to where `command` is next, and return that command."""
-    store = ["--store", project.root]
-    if command == "start":
-        return ["start", "--policy", str(project.policy), *store, "--job-id", job_id]
-    project.start(job_id, context=ASLEEP)
-    if command not in ("tick", "sweep"):
-        assert schedule("tick", job_id, *store).code == 0
-    if command in ("input", "defer"):
-        token = show_token(project.store, job_id).token
-        return ["input", job_id, *store, "--token", token, "--json", "7", *(["--defer"] if command == "defer" else [])]
-    return (
-        ["tick", "--due", *store]
-        if command == "sweep"
-        else ["cancel" if command == "cancel" else "tick", job_id, *store]
-    )
 
 
 def test_whoever_starts_us_may_ignore_the_end_of_children(project: Project) -> None:

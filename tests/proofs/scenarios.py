@@ -1,4 +1,7 @@
-"""What is broken in every way: each command at each point of a job's life, in both languages. Data, and no code."""
+"""What is broken in every way: each command at each point of a job's life, in both languages. Data, and no code.
+
+Whatever comes to write to the store adds its steps here, and test_kills, test_faults and test_clocks take them up.
+"""
 
 from __future__ import annotations
 
