@@ -91,6 +91,16 @@ def _kill_after(_code: int, real: Operation) -> Operation:
     return operation
 
 
+def _signal(number: int, real: Operation) -> Operation:
+    """What Ctrl-C does, or whoever ends the program: it is told so, just before the operation."""
+
+    def operation(*arguments: Any, **options: Any) -> Any:
+        os.kill(os.getpid(), number)
+        return real(*arguments, **options)
+
+    return operation
+
+
 def _fail(code: int, _real: Operation) -> Operation:
     def operation(*_arguments: Any, **_options: Any) -> NoReturn:
         raise OSError(code, os.strerror(code))
@@ -116,6 +126,7 @@ def _torn(code: int, real: Operation) -> Operation:
 FAULTS: dict[str, Callable[[int, Operation], Operation]] = {
     "kill": _kill_before,
     "kill-after": _kill_after,
+    "signal": _signal,
     "fail": _fail,
     "short": _short,
     "torn": _torn,

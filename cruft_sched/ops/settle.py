@@ -65,5 +65,5 @@ def _call(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, st
         timeout_ms=wait.payload.options.timeout_ms,
         timeout_limit_ms=policy.budgets.tool_timeout_ms,
         idempotency_key=wait.payload.idempotency_key,
-        stop=lambda: stop() or held.cancel_request(manifest) is not None,
+        stop=lambda: stop() or held.cancel_seen(manifest),
     )

@@ -24,7 +24,7 @@ def stopper(held: HeldJob, manifest: Manifest, stop: Stop) -> Callable[[], Stopp
     """What a turn of this job is asked a few times a second."""
 
     def stopped() -> Stopped | None:
-        if held.cancel_request(manifest) is not None:
+        if held.cancel_seen(manifest):
             return Stopped(reason="cancelled")
         return Stopped(reason="interrupted") if stop() else None
 

@@ -180,14 +180,20 @@ class FileStore:
             self._replace_shared(self._beside(job_id, "cancel"), msgspec.json.encode(request))
 
     def cancel_request(self, job_id: str, uid: str | None = None) -> CancelRequest | None:
-        """The request that waits for the holder of the job, unless it is another job's of the same name."""
+        """The request that waits for the holder of the job, unless it is another job's of the same name. Raises
+        StorageError: a request that cannot be read is not passed over."""
         path = self._beside(job_id, "cancel")
         if not os.path.lexists(path):
             return None
         try:
-            request = msgspec.json.decode(atomic.read_file(path, MAX_NOTE_BYTES), type=CancelRequest)
-        except (OSError, ValueError):
-            return None  # not a request of ours, or applied since the look
+            with _disk(f"read the cancel of job {job_id}"):
+                request = msgspec.json.decode(atomic.read_file(path, MAX_NOTE_BYTES), type=CancelRequest)
+        except DataError:
+            return None  # not a request of ours
+        except StorageError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None  # applied since the look
+            raise
         return request if uid is None or request.uid == uid else None
 
     def note_blocked(self, job_id: str, fault: str) -> bool:
@@ -255,6 +261,13 @@ class HeldJob:
     def cancel_request(self, manifest: Manifest) -> CancelRequest | None:
         """The request to cancel this very job, if there is one."""
         return self.store.cancel_request(self._job_id, manifest.uid)
+
+    def cancel_seen(self, manifest: Manifest) -> bool:
+        """Whether there is such a request, as far as can be told: who commits looks again, and is told of a fault."""
+        try:
+            return self.cancel_request(manifest) is not None
+        except StorageError:
+            return False
 
     def drop_cancel_request(self) -> None:
         """Remove a request that was applied, or came too late."""

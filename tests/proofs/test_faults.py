@@ -59,7 +59,7 @@ def test_a_fault_at_every_operation(
                 check_sentences(done, fault)
             jobs = world.finish()
             if not fault.get("lasting"):
-                assert [job.interruptions for job in jobs if job.status == "completed"] == [0] * len(jobs)
+                assert all(job.interruptions == 0 for job in jobs if job.status == "completed")
             world.check(jobs)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from tests.proofs.scenarios import SCENARIOS
 from tests.proofs.world import World, zygote
 
 KILLS = ("kill", "kill-after")
+SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
 
 
 @pytest.mark.parametrize("language", ["javascript", "python"])
@@ -28,3 +30,25 @@ def test_a_kill_at_every_operation(
             done = world.attack({"what": what, "number": number})
             assert done.code == -9, (what, number, done)
             world.check(world.finish())
+
+
+@pytest.mark.parametrize("language", ["javascript", "python"])
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_a_signal_at_every_operation(
+    name: str, language: str, tmp_path: Path, some: Callable[[list[tuple[int, int]]], list[tuple[int, int]]]
+) -> None:
+    """Ctrl-C and SIGTERM end the command, unless it has done what it was told; the turn is not counted."""
+    with zygote() as forked:
+        world = World(tmp_path, SCENARIOS[name], language, forked)
+        undisturbed = world.attack()
+        every = [(int(number), at) for number in SIGNALS for at in range(len(undisturbed.operations))]
+        for number, at in some(every):
+            done = world.attack({"what": "signal", "number": at, "code": number})
+            code, said = SIGNALS[signal.Signals(number)]
+            if done.code != undisturbed.code:
+                assert done.code == code, (number, at, done)
+                assert said in done.err, (number, at, done)
+            assert done.err.count("\n") <= 1, (number, at, done)
+            jobs = world.finish()
+            assert all(job.interruptions == 0 for job in jobs if job.status == "completed")
+            world.check(jobs)
