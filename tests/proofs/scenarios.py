@@ -10,6 +10,7 @@ from typing import Any
 
 from cruft_sched.core.manifest import Status
 
+LANGUAGES = ("javascript", "python")
 JS_AGENT = """
 const r = context.scheduler_resume;
 state.set("n", (state.get("n") ?? 0) + 1);

@@ -15,8 +15,6 @@ YEAR = 365 * 24 * HOUR
 JUMPS = {"back": -HOUR, "ahead": YEAR, "a night's sleep": 8 * HOUR}
 
 
-@pytest.mark.parametrize("language", ["javascript", "python"])
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_jump_at_every_reading(
     name: str, language: str, tmp_path: Path, some: Callable[[list[tuple[int, int]]], list[tuple[int, int]]]
 ) -> None:

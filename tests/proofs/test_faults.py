@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.proofs.scenarios import SCENARIOS, SWEEP
 from tests.proofs.world import Done, World, zygote
 
@@ -39,8 +37,6 @@ def ways(operations: list[str], errors: tuple[int, ...]) -> list[dict[str, Any]]
     ]
 
 
-@pytest.mark.parametrize("language", ERRORS)
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_fault_at_every_operation(
     name: str, language: str, tmp_path: Path, some: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]
 ) -> None:

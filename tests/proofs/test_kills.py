@@ -6,8 +6,6 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.proofs.scenarios import SCENARIOS
 from tests.proofs.world import World, zygote
 
@@ -15,8 +13,6 @@ KILLS = ("kill", "kill-after")
 SIGNALS = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
 
 
-@pytest.mark.parametrize("language", ["javascript", "python"])
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_kill_at_every_operation(
     name: str, language: str, tmp_path: Path, some: Callable[[list[tuple[str, int]]], list[tuple[str, int]]]
 ) -> None:
@@ -32,8 +28,6 @@ def test_a_kill_at_every_operation(
             world.check(world.finish())
 
 
-@pytest.mark.parametrize("language", ["javascript", "python"])
-@pytest.mark.parametrize("name", SCENARIOS)
 def test_a_signal_at_every_operation(
     name: str, language: str, tmp_path: Path, some: Callable[[list[tuple[int, int]]], list[tuple[int, int]]]
 ) -> None:
