@@ -178,7 +178,7 @@ def advance(manifest: Manifest, event: Event, now_ms: int) -> Manifest:
     kept = (*changed.timeline, entry)[-TIMELINE_LIMIT:]
     dropped = changed.timeline_dropped + len(changed.timeline) + 1 - len(kept)
     changed = replace(changed, timeline=kept, timeline_dropped=dropped)
-    return redactor_of(manifest).ended(changed) if changed.terminal else changed
+    return redactor_of(manifest).manifest(changed) if changed.terminal else changed
 
 
 def recover(manifest: Manifest, now_ms: int) -> Manifest:

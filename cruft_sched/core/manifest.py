@@ -85,6 +85,9 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     labels: dict[str, str] = {}
     redact_fields: tuple[str, ...] = ()
     """The policy's, so that a job can be ended without it."""
+    secrets: tuple[str, ...] | None = ()
+    """What was seen under these keys so far, and is masked wherever it comes up again; None: too much, so all is
+    masked. Emptied when the job is over."""
     context: dict[str, Raw]
     state: dict[str, Raw]
     active_turn_id: str | None = None

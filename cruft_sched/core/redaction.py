@@ -23,6 +23,9 @@ MIN_CHARS = 4
 MAX_SECRETS = 4096
 """With more of them, to look for each would take too long, and every text is masked whole."""
 
+MAX_SECRET_CHARS = 1 << 20
+"""The same, for their length in all."""
+
 _MAY_BE_CUT = 100
 """A text that long may have been cut, and may end in the beginning of a secret."""
 
@@ -35,22 +38,35 @@ _MASKED = Raw(msgspec.json.encode(MASK))
 
 def redactor_of(manifest: Manifest) -> Redactor:
     """What masks a job's secrets. It knows those of its context, its state, and its tool's arguments."""
-    redactor = Redactor(manifest.redact_fields)
+    redactor = Redactor(manifest.redact_fields, manifest.secrets)
     redactor.learn_all(manifest.context)
     redactor.learn_all(manifest.state)
-    if isinstance(manifest.wait, ToolAwait):
-        redactor.learn("", manifest.wait.payload.args)
+    wait = manifest.wait
+    if isinstance(wait, ToolAwait):
+        redactor.learn("", wait.payload.args)
+    if wait is not None and wait.done is not None:
+        redactor.learn("", wait.done.result)
     return redactor
 
 
 class Redactor:
     """Knows the keys, and learns the values, of one job or run."""
 
-    def __init__(self, fields: Sequence[str] = ()) -> None:
+    def __init__(self, fields: Sequence[str] = (), secrets: Sequence[str] | None = ()) -> None:
+        """`secrets` are those that were learned before; None: there are too many."""
         self._fields = frozenset(fields)
+        self._seen: set[str] = set()
         self._secrets: set[str] = set()
-        self._blind = False
+        """The forms that those take."""
+        self._blind = secrets is None
         """Whether there is something that cannot be read, or there are too many secrets: then nothing is shown."""
+        self._bytes = 0
+        self._add(secrets or ())
+
+    @property
+    def secrets(self) -> tuple[str, ...] | None:
+        """What was learned so far, for another one."""
+        return None if self._blind else tuple(sorted(self._seen))
 
     def learn(self, key: str, value: Raw) -> None:
         """Remember what is secret in a value that stands under `key`."""
@@ -68,6 +84,9 @@ class Redactor:
             return MASK
         if not self._secrets:
             return text
+        for secret in self._secrets:
+            if MASK in secret:
+                text = text.replace(secret, MASK)
         return MASK.join(self._without(part) for part in text.split(MASK))
 
     def value(self, value: Raw) -> Raw:
@@ -102,22 +121,22 @@ class Redactor:
         return ending
 
     def manifest(self, manifest: Manifest) -> Manifest:
-        """A job's record with `result`, `error` and `timeline` masked. The next turn needs the rest as it is."""
+        """A job's record with `result`, `error` and `timeline` masked. The next turn needs the rest as it is, and what
+        was learned. Nothing needs it when the job is over: then all is masked."""
         if not self._fields:
             return manifest
-        return replace(
+        self.learn_all(manifest.context)
+        self.learn_all(manifest.state)
+        masked = replace(
             manifest,
+            secrets=self.secrets,
             result=self.value(manifest.result),
             error=self.own(manifest.error),
             timeline=tuple(map(self._entry, manifest.timeline)),
         )
-
-    def ended(self, manifest: Manifest) -> Manifest:
-        """The record of a job that is over: nothing needs its secrets any more, so all of it is masked."""
-        masked = self.manifest(manifest)
-        if not self._fields:
+        if not manifest.terminal:
             return masked
-        return replace(masked, context=self._values(manifest.context), state=self._values(manifest.state))
+        return replace(masked, secrets=(), context=self._values(manifest.context), state=self._values(manifest.state))
 
     def _values(self, values: Mapping[str, Raw]) -> dict[str, Raw]:
         return {self.text(key): _MASKED if key in self._fields else self.value(values[key]) for key in values}
@@ -139,10 +158,16 @@ class Redactor:
         except (ValueError, RecursionError):
             self._blind = True
             return None
-        for secret in _texts(tree) if key in self._fields else self._under_fields(tree):
-            self._secrets.update(filter(lambda form: len(form) >= MIN_CHARS, _forms(secret)))
-        self._blind = self._blind or len(self._secrets) > MAX_SECRETS
+        self._add(_texts(tree) if key in self._fields else self._under_fields(tree))
         return [tree]
+
+    def _add(self, secrets: Iterable[str]) -> None:
+        for secret in secrets:
+            if len(secret) >= MIN_CHARS and secret not in self._seen:
+                self._seen.add(secret)
+                self._secrets.update(form for form in _forms(secret) if len(form) >= MIN_CHARS)
+                self._bytes += len(secret)
+        self._blind = self._blind or len(self._secrets) > MAX_SECRETS or self._bytes > MAX_SECRET_CHARS
 
     def _under_fields(self, tree: Any) -> Iterator[str]:
         todo = [tree]
@@ -174,11 +199,8 @@ class Redactor:
         return tree
 
     def _without(self, text: str) -> str:
-        found = sorted((secret for secret in self._secrets if secret in text), key=len, reverse=True)
-        if found:
-            import re
-
-            text = re.sub("|".join(map(re.escape, found)), MASK, text)
+        spans = sorted(span for secret in self._secrets if secret in text for span in _spans(secret, text))
+        text = _masked_at(spans, text)
         if len(text) < _MAY_BE_CUT:
             return text
         head, cut, tail = text.partition(_CUT)
@@ -201,17 +223,36 @@ def _overlap(left: str, right: str) -> int:
     return next((size for size in sizes if left.endswith(right[:size])), 0)
 
 
+def _spans(secret: str, text: str) -> Iterator[tuple[int, int]]:
+    """Where a secret stands in a text, from and to."""
+    at = text.find(secret)
+    while at >= 0:
+        yield at, at + len(secret)
+        at = text.find(secret, at + 1)
+
+
+def _masked_at(spans: list[tuple[int, int]], text: str) -> str:
+    """A text with what is in these places masked. Places that overlap are one."""
+    parts: list[str] = []
+    end = 0
+    for start, stop in spans:
+        if start >= end:
+            parts += [text[end:start], MASK]
+        end = max(end, stop)
+    return "".join(parts) + text[end:]
+
+
 def _number(literal: str) -> Raw:
     return Raw(literal.encode())
 
 
 def _texts(tree: Any) -> Iterator[str]:
-    """Every text in a value, and every number as text."""
+    """Every text in a value, keys included, and every number as text."""
     todo = [tree]
     while todo:
         one = todo.pop()
         if isinstance(one, dict):
-            todo += one.values()
+            todo += [*one, *one.values()]
         elif isinstance(one, list):
             todo += one
         elif isinstance(one, str):
@@ -227,7 +268,8 @@ def _forms(secret: str) -> Iterator[str]:
     if not (secret.isascii() and secret.isalnum()):
         import json  # here: only a policy that redacts pays for it
 
-        yield msgspec.json.encode(secret).decode()[1:-1]
-        yield json.dumps(secret)[1:-1]
+        for quoted in (msgspec.json.encode(secret).decode()[1:-1], json.dumps(secret)[1:-1]):
+            yield quoted
+            yield msgspec.json.encode(quoted).decode()[1:-1]
         yield repr(secret)[1:-1]
         yield ascii(secret)[1:-1]

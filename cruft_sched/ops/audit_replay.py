@@ -10,6 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cruft_sched.core.chains import REASONS, Fault, Place, Run, Verifier, Why, head_fault
 from cruft_sched.core.manifest import AuditHead, Manifest
+from cruft_sched.core.outcomes import InterruptionError
 from cruft_sched.core.policy import decode_policy
 from cruft_sched.errors import CruftError, DataError
 from cruft_sched.ops.project import beside
@@ -140,13 +141,23 @@ class Replayed:
         head = manifest.audit
         if head is None:
             return JobReport(job_id=manifest.job_id, ok=True)
-        fault = head_fault(self._verifier.named(head.run_id), manifest.uid, head)
+        fault = self._void_of(manifest) or head_fault(self._verifier.named(head.run_id), manifest.uid, head)
         return _job_report(
             manifest.job_id,
             head,
             reason=fault.why if isinstance(fault, Fault) else fault,
             broken=self.broken(fault) if isinstance(fault, Fault) else None,
         )
+
+    def _void_of(self, manifest: Manifest) -> Fault | None:
+        """A run that is declared void, and that the job's timeline says was committed."""
+        failed = not isinstance(manifest.error, InterruptionError)  # else it failed by a run that is void
+        ends = ("suspended", "completed", *(("failed",) if failed else ()))
+        for entry in manifest.timeline:
+            mine = [run for run in self._verifier.named(entry.turn_id or "") if run.uid == manifest.uid]
+            if entry.event in ends and mine and mine[-1].void:
+                return Fault(mine[-1].last, "void")
+        return None
 
     def _report(self, run: Run) -> RunReport:
         asked = self._run_id is not None

@@ -44,7 +44,7 @@ class AuditLog:
     def append(self, lines: bytes) -> None:
         """Append whole lines, newlines included, all or none. After a torn line they start a new one. Raises
         StorageError."""
-        with _log(self.path), _locked(self._fd):
+        with _log(self.path), locked(self._fd):
             size = os.fstat(self._fd).st_size
             at_line_start = size == 0 or os.pread(self._fd, 1, size - 1) == b"\n"
             try:
@@ -96,7 +96,7 @@ class AuditLog:
         One rename does it, so a power cut leaves the old name or the new one. The folder is made durable when the next
         log is begun in it.
         """
-        with _log(self.path), _locked(self._fd):
+        with _log(self.path), locked(self._fd):
             if not _in_place(self._fd, self.path):
                 return True
             if os.fstat(self._fd).st_size <= max_bytes:
@@ -152,7 +152,7 @@ def _looks_like_a_log(start: bytes) -> bool:
 
 
 @contextmanager
-def _locked(fd: int) -> Iterator[None]:
+def locked(fd: int) -> Iterator[None]:
     """Hold the lock on the log. Nobody keeps it longer than a write takes; whoever does is another program."""
     give_up = time.monotonic() + _LOCK_WAIT_S
     while not disk.lock(fd):

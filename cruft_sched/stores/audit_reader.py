@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cruft_sched.errors import DataError, StorageError, remedy
 from cruft_sched.stores import disk
-from cruft_sched.stores.audit_log import rotated
+from cruft_sched.stores.audit_log import locked, rotated
 
 MAX_LINE_BYTES = 128 << 20
 _CHUNK = 1 << 20
@@ -119,12 +119,10 @@ class LogReader:
     def _add(self, name: str, fd: int) -> None:
         self.files.append(name)
         self._fds.append(fd)
-        with suppress(OSError):  # without a lock, the end may be in the middle of somebody's write
-            if disk.lock(fd):
-                self._sizes.append(os.fstat(fd).st_size)
-                disk.unlock(fd)
-                return
-        self._sizes.append(os.fstat(fd).st_size)
+        size = os.fstat(fd).st_size
+        with suppress(OSError), locked(fd):  # where no lock is to be had, the end may be in the middle of a write
+            size = os.fstat(fd).st_size
+        self._sizes.append(size)
 
 
 class _Splitter:

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support import Project, cruft, schedule
+from cruft_sched.stores.audit_log import locked
+from tests.support import PROGRAM, Project, cruft, schedule
 
 ROOT = Path(__file__).parents[2]
 TWO_TURNS = """
@@ -101,6 +102,31 @@ def test_cut_last_lines_are_seen_with_the_store_alone(log: Project, cut: int) ->
     (job,) = answer["jobs"]
     assert (code, answer["ok"], job["reason"]) == (65, False, "absent" if cut == 3 else "cut")
     assert "job job: run job/turn-2 is not in the log" in err
+
+
+def test_a_void_that_was_forged_is_seen_with_the_store(log: Project) -> None:
+    uid = log.store.load("job").uid
+    lines = lines_of(log)
+    lines[2] = lines[2].replace('"two"', '"2"')
+    rewrite(log, [*lines, json.dumps({"type": "run_void", "run_id": "job/turn-1", "uid": uid, "at_ms": 1})])
+    assert replay(log)[0] == 0
+    code, answer, err = replay(log, "--store", log.root)
+    (job,) = answer["jobs"]
+    assert (code, answer["ok"], job["reason"], job["first_broken"]["line"]) == (65, False, "void", 5)
+    assert "is of a run that is declared void, and the store has committed it" in err
+
+
+def test_a_log_that_is_being_written_is_read_when_the_line_is_whole(log: Project) -> None:
+    path = path_of(log)
+    line = b'{"type":"run_start","run_id":"r","seq":0,"prev":null,"at_ms":1}\n'
+    with path.open("ab", buffering=0) as file, locked(file.fileno()):
+        file.write(line[:20])
+        reading = subprocess.Popen([PROGRAM, "agent", "replay", str(path)], stdout=subprocess.PIPE)
+        with pytest.raises(subprocess.TimeoutExpired):
+            reading.wait(timeout=0.5)
+        file.write(line[20:])
+    answer = json.loads(reading.communicate()[0])
+    assert (reading.returncode, answer["lines"], answer["runs"][-1]["run_id"]) == (0, 9, "r")
 
 
 def test_a_job_of_another_log_is_passed_over(log: Project, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from msgspec import Raw
 
 from cruft_sched.core.manifest import TERMINAL
-from cruft_sched.core.redaction import MASK, Redactor
+from cruft_sched.core.redaction import MASK, MAX_SECRETS, Redactor
 from tests.support import Project, Ran, cruft, schedule
 
 SECRETS = ("ctx-hunter2", "state-hunter2", "late-hunter2", "args-hunter2", "4711471147")
@@ -62,7 +62,7 @@ def found(project: Project, *said: Ran) -> set[str]:
     for path in project.folder.rglob("*"):
         if path.name == "manifest.json":
             kept = json.loads(path.read_bytes())
-            needed = () if kept["status"] in TERMINAL else ("context", "state", "awaits")
+            needed = () if kept["status"] in TERMINAL else ("context", "state", "awaits", "secrets")
             texts.append(json.dumps({name: kept[name] for name in kept if name not in needed}))
         elif path.is_file() and path.name not in ("agent-policy.json", *AGENTS) and "objects" not in path.parts:
             texts.append(path.read_text(encoding="utf-8", errors="replace"))
@@ -116,6 +116,73 @@ def test_a_job_that_is_ended_keeps_none(name: str, how: str, tmp_path: Path) -> 
     kept = schedule("status", *job)
     assert kept.json["status"] == {"cancel": "cancelled", "expire": "expired"}[how]
     assert found(project, said, kept) == set()
+
+
+LATE = "late" + "-secret-1"
+LATER_TURNS = {
+    "made in the last turn": "const s = 'late' + '-secret-1'; state.set('password', s); state.set('o', s); close(s)",
+    "given by a person": """
+const r = context.scheduler_resume;
+if (!r) scheduler.waitForInput("a", {});
+else if (r.kind === "input") { state.set("n", r.result.password); scheduler.sleep(0) }
+else { emit({x: state.get("n")}); close(state.get("n")) }""",
+    "given to a tool": """
+const r = context.scheduler_resume;
+if (!r) scheduler.callTool("echo", {password: "late" + "-secret-1"});
+else if (r.kind === "tool") { state.set("n", r.result.password); scheduler.sleep(0) }
+else { emit({x: state.get("n")}); throw new Error(state.get("n")) }""",
+    "deleted again": """
+const r = context.scheduler_resume;
+if (!r) { state.set("password", "late" + "-secret-1"); scheduler.sleep(0) }
+else if (state.get("password")) {
+  state.set("n", state.get("password")); state.delete("password"); scheduler.sleep(0)
+} else { emit({[state.get("n")]: 1}); close(state.get("n")) }""",
+}
+
+
+@pytest.mark.parametrize("how", LATER_TURNS)
+def test_what_was_seen_once_is_masked_in_every_later_turn(how: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, LATER_TURNS[how], tools=["echo"], redact_fields=["password"])
+    job = ["job", "--store", project.root]
+    said = [schedule("start", "--policy", str(project.policy), "--job-id", *job), schedule("tick", *job)]
+    if how == "given by a person":
+        assert LATE not in said[1].out
+        token = schedule("token", *job).json["token"]
+        answer = json.dumps({"password": LATE})
+        said.append(schedule("input", *job, "--token", token, "--json", answer))
+    while project.store.load("job").status not in TERMINAL:
+        said.append(schedule("tick", *job))
+    assert project.store.load("job").secrets == ()
+    texts = [
+        path.read_text(errors="replace")
+        for path in project.folder.rglob("*")
+        if path.is_file() and path.name != "agent.js"
+    ]
+    texts += [ran.out + ran.err for ran in (*said, schedule("status", *job), schedule("replay", *job))]
+    assert [text for text in texts if LATE in text] == []
+
+
+def test_too_many_secrets_mask_all_that_follows() -> None:
+    redactor = Redactor(["key"])
+    redactor.learn("key", Raw(json.dumps([f"secret-{n}" for n in range(MAX_SECRETS + 1)]).encode()))
+    assert redactor.secrets is None
+    assert Redactor(["key"], redactor.secrets).text("anything") == MASK
+
+
+@pytest.mark.parametrize(
+    ("secrets", "text", "left"),
+    [
+        (["aaaa1234", "1234567890"], "x aaaa1234567890 y", f"x {MASK} y"),
+        (["abab"], "ababab", MASK),
+        ([f"abcd{MASK}efgh"], f"an abcd{MASK}efgh", f"an {MASK}"),
+        ([{"key-secret": 1}], "the key-secret", f"the {MASK}"),
+        (['a"bcd\\e'], json.dumps(json.dumps('a"bcd\\e')), f'"\\"{MASK}\\""'),
+    ],
+)
+def test_secrets_that_overlap_or_hide(secrets: list[Any], text: str, left: str) -> None:
+    redactor = Redactor(["key"])
+    redactor.learn("key", Raw(json.dumps(secrets).encode()))
+    assert redactor.text(text) == left
 
 
 @both

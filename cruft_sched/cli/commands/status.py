@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 def command(job_id: str, store: str, output: str) -> None:
     """Print a job's manifest, indented, once its seal is verified."""
     import msgspec
+    from msgspec.structs import replace
 
     opened = options.open_store(store)
-    manifest = opened.load(job_id)
+    manifest = replace(opened.load(job_id), secrets=())  # they are kept for the engine alone
     indent = -1 if output == "json" else 2
     write(escape_json(msgspec.json.format(msgspec.json.encode(manifest), indent=indent)) + b"\n")
     if output == "human" or (output == "auto" and os.isatty(1)):
