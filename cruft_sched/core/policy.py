@@ -32,6 +32,8 @@ Variable = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z_][A-Za-z0-9_]*
 Assignment = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_][A-Za-z0-9_]*=[^\x00]*$")]
 Command = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z0-9_.-]+=[^\x00]+$")]
 ToolSecret = Annotated[str, Meta(max_length=400, pattern=r"^[A-Za-z][A-Za-z.]*:[A-Za-z_][A-Za-z0-9_]*" + _END)]
+RunId = Annotated[str, Meta(pattern=r"^(?!\.{1,2}" + _END + r")[A-Za-z0-9._:-]{1,128}" + _END)]
+"""The same form as a job's id, see ids.py."""
 Count = Annotated[int, Meta(ge=1, le=1 << 53)]
 Milliseconds = Annotated[int, Meta(ge=1, le=86_400_000)]
 
@@ -67,7 +69,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     audit_log_max_bytes: Annotated[int, Meta(ge=65536)] | None = 64 << 20
     redact_fields: list[Text] = []
     isolation: Isolation = "strict"
-    run_id: Text | None = None
+    run_id: RunId | None = None
     session_file: Text | None = None
     profile: Text | None = None
     context: dict[str, Raw] = {}

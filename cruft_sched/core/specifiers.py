@@ -44,8 +44,14 @@ def _javascript_fault(specifier: str) -> str | None:
 
 
 def _python_fault(specifier: str) -> str | None:
-    if not all(part.isidentifier() for part in specifier.split(".")):
+    from keyword import iskeyword  # here: the child has no use for it
+    from unicodedata import normalize
+
+    parts = specifier.split(".")
+    if not all(part.isidentifier() and not iskeyword(part) for part in parts):
         return "is no name of a module, as `helper` or `pkg.helper` are"
+    if normalize("NFKC", specifier) != specifier:
+        return f"is read as `{normalize('NFKC', specifier)}` by Python: give it that name"
     # `test` is the one that the list leaves out.
     if specifier.partition(".")[0] in (*sys.stdlib_module_names, "test", "__main__"):
         return "is a module of the standard library, which comes first"

@@ -9,6 +9,8 @@ import msgspec
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.errors import DataError
 
+_ESCAPED_SURROGATE = b"\\ud"
+
 
 class _Object(dict[str, Any]):
     """A JSON object that remembers which of its keys were given twice."""
@@ -31,12 +33,12 @@ def parse_object(data: bytes, max_bytes: int) -> dict[str, Any]:
     return tree
 
 
-def parse_json(data: bytes, max_bytes: int) -> Any:
+def parse_json(data: bytes, max_bytes: int, max_depth: int = MAX_DEPTH) -> Any:
     """Parse JSON that a person wrote, by RFC 8259 to the letter: UTF-8, no NaN. Raises DataError."""
     if len(data) > max_bytes:
         raise DataError(f"it is {len(data)} bytes long, and {max_bytes} are allowed", "shorten it")
-    if too_deep(data):
-        raise DataError(f"it is nested more than {MAX_DEPTH} deep", "flatten it")
+    if too_deep(data, max_depth):
+        raise DataError(f"it is nested more than {max_depth} deep", "flatten it")
 
     import json  # here, since a tick never parses a policy that was not checked before
 
@@ -44,8 +46,18 @@ def parse_json(data: bytes, max_bytes: int) -> Any:
         msgspec.json.decode(data)  # the strict one: encoding, lone surrogates, trailing commas
         tree = json.loads(data, object_pairs_hook=_Object, parse_constant=_no_constant)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        raise DataError(f"it is not JSON ({error})", "correct it and try again") from None
+        raise DataError(_not_read(data, error), "correct it and try again") from None
     return tree
+
+
+def _not_read(data: bytes, error: Exception) -> str:
+    if not data.strip():
+        return "it is empty"
+    if "out of range" in str(error) or "integer string conversion" in str(error):
+        return "it holds a number that is too large for JSON's readers"
+    if "truncated" in str(error) and _ESCAPED_SURROGATE in data.lower():
+        return "it holds half of a surrogate pair, or its end is missing"
+    return f"it is not JSON ({error})"
 
 
 def duplicate_keys(value: object, path: str) -> list[str]:

@@ -17,9 +17,8 @@ from cruft_sched.core.policy_faults import check_policy
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import DataError, PolicyError, StorageError, remedy
-from cruft_sched.ops.policy_paths import path_faults
+from cruft_sched.ops.policy_paths import executables, path_faults
 from cruft_sched.stores import atomic
-from cruft_sched.stores.audit_log import check_log
 
 MAX_AGENT_BYTES = 8 << 20
 LANGUAGES = {".js": "javascript", ".mjs": "javascript", ".py": "python"}
@@ -43,6 +42,8 @@ class Project(Struct, frozen=True, kw_only=True):
     admitted_sources: dict[str, Source]
     """The files that the policy admits beside the agent, by their paths."""
     audit_path: str
+    others: list[str]
+    """The paths that no audit log and no session may have."""
 
 
 def read_project(policy_path: str, store_root: str | None = None, audit_log: str | None = None) -> Project:
@@ -64,11 +65,12 @@ def read_project(policy_path: str, store_root: str | None = None, audit_log: str
     sources = _read_admitted(named, policy, faults)
     faults += path_faults(policy, os.path.dirname(policy_source.path))
     audit_path = beside(policy_source.path, policy.audit_log) if audit_log is None else os.path.abspath(audit_log)
-    try:
-        others = [policy_source.path, beside(policy_source.path, policy.agent), *(file.path for file in named)]
-        check_log(audit_path, others if store_root is None else [*others, os.path.abspath(store_root)])
-    except DataError as error:
-        faults.append(f"$.audit_log: {error.what}")
+    others = [policy_source.path, beside(policy_source.path, policy.agent), *(file.path for file in named)]
+    others += executables(policy, os.path.dirname(policy_source.path))
+    if store_root is not None:
+        others.append(os.path.abspath(store_root))
+    session = None if policy.session_file is None else beside(policy_source.path, policy.session_file)
+    faults += _place_faults(audit_path, session, others)
     if faults or agent_source is None:
         raise PolicyError(policy_source.path, faults)
     return Project(
@@ -77,7 +79,24 @@ def read_project(policy_path: str, store_root: str | None = None, audit_log: str
         agent_source=agent_source,
         admitted_sources=sources,
         audit_path=audit_path,
+        others=others,
     )
+
+
+def _place_faults(audit_path: str, session: str | None, others: list[str]) -> list[str]:
+    from cruft_sched.ops import places  # here: a tick does not check again where things lie
+
+    faults = []
+    try:
+        places.check_audit_place(audit_path, others)
+    except DataError as error:
+        faults.append(f"$.audit_log: {error.what}")
+    try:
+        if session is not None:
+            places.check_session_place(session, audit_path, others)
+    except DataError as error:
+        faults.append(f"$.session_file: {error.what}")
+    return faults
 
 
 def read_agent(policy: Policy, policy_path: str) -> Source:

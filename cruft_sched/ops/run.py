@@ -18,6 +18,7 @@ from cruft_sched.ops.audited_turn import run_audited
 from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.context import parse_context
 from cruft_sched.ops.isolation import warning
+from cruft_sched.ops.places import check_session_place
 from cruft_sched.ops.project import Project, admit, beside, compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.stores.session import Session, SessionFile, hold_session
@@ -58,8 +59,7 @@ def run(policy_path: str, clock: Clock, options: RunOptions | None = None) -> Ra
     """
     options = options or RunOptions()
     project = read_project(policy_path, audit_log=options.audit_log)
-    run_id = options.run_id or project.policy.run_id or f"run-{os.urandom(8).hex()}"
-    ids.check_job_id(run_id, "run id")
+    run_id = _run_id(project, options)
     context = compact(project.policy.context | parse_context(options.context))
     path = _session_path(project, options)
     if path is None:
@@ -71,6 +71,12 @@ def run(policy_path: str, clock: Clock, options: RunOptions | None = None) -> Ra
         return _run_once(project, run_id, context, state, clock, session)
 
 
+def _run_id(project: Project, options: RunOptions) -> str:
+    if options.run_id is not None:
+        return ids.check_job_id(options.run_id, "run id")
+    return project.policy.run_id or f"run-{os.urandom(8).hex()}"
+
+
 def _session_path(project: Project, options: RunOptions) -> str | None:
     if options.session_file is not None:
         path = os.path.abspath(options.session_file)
@@ -78,8 +84,7 @@ def _session_path(project: Project, options: RunOptions) -> str | None:
         path = beside(project.policy_source.path, project.policy.session_file)
     else:
         return None
-    if os.path.realpath(path) == os.path.realpath(project.audit_path):
-        raise DataError(f"the session {path} is the audit log, too", "give one of them another path")
+    check_session_place(path, project.audit_path, project.others)
     return path
 
 

@@ -172,7 +172,7 @@ def _log(path: str) -> Iterator[None]:
     except OSError as error:
         if error.errno in _NO_LOG:
             raise DataError(
-                f"the audit log {path} cannot be one ({error.strerror})", "give audit_log another path"
+                f"the audit log {path} cannot be one ({_why(error)})", "give audit_log another path"
             ) from error
         raise StorageError(
             f"cannot write the audit log {path}: {error.strerror or error}",
@@ -180,4 +180,10 @@ def _log(path: str) -> Iterator[None]:
         ) from error
 
 
-_NO_LOG = frozenset((errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EMLINK, errno.ENXIO, errno.ENAMETOOLONG))
+def _why(error: OSError) -> str:
+    return "it is a link" if error.errno == errno.ELOOP else str(error.strerror)
+
+
+_NO_LOG = frozenset(
+    (errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.EMLINK, errno.ENXIO, errno.ENAMETOOLONG, errno.ENOENT)
+)

@@ -11,8 +11,9 @@ from typing import Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.depth import MAX_DEPTH, too_deep
+from cruft_sched.core.depth import MAX_DEPTH
 from cruft_sched.core.manifest import AuditHead
+from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import CruftError, DataError, StorageError, remedy
 from cruft_sched.stores import atomic, locks
 
@@ -40,8 +41,9 @@ class SessionFile:
             return _decode(atomic.read_file(self.path, MAX_SESSION_BYTES))
         except FileNotFoundError:
             return None
-        except (ValueError, msgspec.DecodeError) as error:
-            what = f"{self.path} exists and is no session ({error}); it was left alone"
+        except (ValueError, msgspec.DecodeError, DataError) as error:
+            said = error.what if isinstance(error, DataError) else error
+            what = f"{self.path} exists and is no session ({said}); it was left alone"
             raise DataError(what, "give the session another path") from None
         except OSError as error:
             raise _fault(self.path, error) from error
@@ -55,32 +57,48 @@ class SessionFile:
 
 
 def _decode(data: bytes) -> Session:
-    if too_deep(data, MAX_DEPTH + 2):  # the object, and the state in it
-        raise ValueError(f"its state is nested more than {MAX_DEPTH} deep")
+    tree = parse_json(data, MAX_SESSION_BYTES, MAX_DEPTH + 2)  # the object, and the state in it
+    twice = duplicate_keys(tree, "$")
+    if twice:
+        raise ValueError(twice[0])
     return msgspec.json.decode(data, type=Session)
 
 
 def _fault(path: str, error: OSError) -> CruftError:
     if error.errno in _NO_PLACE:
-        return DataError(f"there can be no session at {path}: {error.strerror or error}", "give it another path")
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror or error
+        return DataError(f"there can be no session at {path}: {why}", "give it another path")
     return StorageError(f"cannot keep session {path}: {error.strerror or error}", f"{remedy(error)}, and run it again")
 
 
 _NO_PLACE = frozenset(
-    (errno.EEXIST, errno.ELOOP, errno.EISDIR, errno.ENOTDIR, errno.ENXIO, errno.ENAMETOOLONG, errno.EACCES)
+    (
+        errno.EEXIST,
+        errno.ELOOP,
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ENXIO,
+        errno.ENAMETOOLONG,
+        errno.EACCES,
+        errno.ENOENT,
+    )
 )
+
+
+def lock_path(path: str) -> str:
+    """The lock of a session, which lies beside it."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name}.lock")
 
 
 @contextmanager
 def hold_session(path: str) -> Iterator[SessionFile]:
     """Hold the lock of a session, which lies beside it. Raises BusyError where another run has it, DataError where
     there can be no such file."""
-    folder, name = os.path.split(path)
     with ExitStack() as stack:
         try:
-            atomic.make_folder(folder)
-            lock = os.path.join(folder, f".{name}.lock")
-            stack.enter_context(locks.hold(lock, f"another run is using session {path}"))
+            atomic.make_folder(os.path.dirname(path))
+            stack.enter_context(locks.hold(lock_path(path), f"another run is using session {path}"))
         except OSError as error:
             raise _fault(path, error) from error
         yield SessionFile(path)

@@ -13,7 +13,7 @@ import pytest
 from cruft_sched.errors import StorageError
 from cruft_sched.ops.run import RunOptions, run
 from tests.seam import Seam, failing
-from tests.support import PROGRAM, Project, Ran, cruft
+from tests.support import PROGRAM, Project, Ran, cruft, schedule
 
 AGENTS = {
     "javascript": ("agent.js", "const n = (state.get('n') ?? 0) + 1; state.set('n', n); close([n, context])"),
@@ -86,6 +86,7 @@ def test_a_failed_run_leaves_the_session_as_it_was(tmp_path: Path) -> None:
     assert session.read_bytes() == before
 
 
+AUDIT = b'"audit":{"run_id":"r","lines":1,"head":"h"}'
 NOT_A_SESSION = {
     "torn": b'{"type":"cruft_agent_session","schema_ver',
     "empty": b"",
@@ -93,6 +94,8 @@ NOT_A_SESSION = {
     "a list": b"[]",
     "of another version": b'{"type":"cruft_agent_session","schema_version":2,"state":{},"audit":{}}',
     "with more": b'{"type":"cruft_agent_session","schema_version":1,"state":{},"more":1}',
+    "with a key twice": b'{"type":"cruft_agent_session","schema_version":1,"state":{"n":1,"n":2},' + AUDIT + b"}",
+    "with a number that nobody reads": b'{"type":"cruft_agent_session","state":{"n":1e999},' + AUDIT + b"}",
     "deep": b'{"type":"cruft_agent_session","schema_version":1,"state":{"a":' + b"[" * 5000 + b"]" * 5000 + b"}}",
     "not UTF-8": b'{"type":"\xff"}',
 }
@@ -145,6 +148,15 @@ BAD = {
     "a folder as log": (["--audit-log", "/"], 65),
     "the policy as log": (["--audit-log", "{policy}"], 65),
     "somebody's file as log": (["--audit-log", "{agent}"], 65),
+    "an empty context": (["--context", ""], 65),
+    "a context with a number that nobody reads": (["--context", '{"a": 1e999}'], 65),
+    "a log that is not UTF-8": (["--audit-log", "\udcff"], 65),
+    "a session that is not UTF-8": (["--session-file", "\udcff"], 65),
+    "a log among the kernel's files": (["--audit-log", "/proc/self/x"], 65),
+    "a session among the kernel's files": (["--session-file", "/proc/x"], 65),
+    "a renamed log as session": (["--session-file", "{folder}/audit.jsonl.7"], 65),
+    "the log as the session's lock": (["--session-file", "{folder}/q", "--audit-log", "{folder}/.q.lock"], 65),
+    "the agent as session": (["--session-file", "{agent}"], 65),
     "a project, too": (["--project", "."], 64),
 }
 
@@ -154,7 +166,10 @@ def test_bad_input_gets_one_sentence_and_nothing_is_written(name: str, tmp_path:
     project = counting(tmp_path)
     arguments, code = BAD[name]
     filled = [
-        part.replace("{policy}", str(project.policy)).replace("{agent}", str(project.agent)) for part in arguments
+        part.replace("{policy}", str(project.policy))
+        .replace("{agent}", str(project.agent))
+        .replace("{folder}", str(tmp_path))
+        for part in arguments
     ]
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     ran = run_once(project, *filled)
@@ -164,8 +179,9 @@ def test_bad_input_gets_one_sentence_and_nothing_is_written(name: str, tmp_path:
 
 def test_a_policys_run_id_is_checked(tmp_path: Path) -> None:
     ran = run_once(counting(tmp_path, run_id="a/b"))
-    assert ran.code == 64
-    assert "run id" in ran.err
+    assert ran.code == 65
+    assert "$.run_id: Expected `str` matching" in ran.err
+    assert run_once(counting(tmp_path), "--run-id", "").code == 64
 
 
 def test_two_runs_at_once_share_no_session(tmp_path: Path) -> None:
@@ -217,3 +233,23 @@ def test_a_kill_at_any_step_leaves_a_session_of_before_or_after(tmp_path: Path) 
         number += 1
     assert number > 10
     assert run_once(project, "--session-file", str(session)).json["result"][0] == counted + 1
+
+
+@pytest.mark.parametrize("option", ["--audit-log", "--session-file"])
+@pytest.mark.parametrize("name", ["key", "jobs/job/manifest.json", "objects/x", "jobs/new/lock"])
+def test_nothing_is_written_into_a_store(option: str, name: str, tmp_path: Path) -> None:
+    project = counting(tmp_path)
+    project.start()
+    before = sorted(Path(project.root).rglob("*"))
+    ran = run_once(project, option, f"{project.root}/{name}")
+    assert (ran.code, ran.out) == (65, "")
+    assert f"lies in the store {project.root}" in ran.err
+    assert sorted(Path(project.root).rglob("*")) == before
+    assert schedule("status", "job", "--store", project.root).code == 0
+
+
+def test_an_agent_that_waits_is_sent_to_the_scheduler(tmp_path: Path) -> None:
+    for name, source in (("agent.js", "scheduler.sleep(1)"), ("agent.py", "scheduler.sleep(1)")):
+        ran = run_once(Project(tmp_path / name, source, name))
+        assert ran.code == 70
+        assert "`cruft agent schedule start`" in ran.err

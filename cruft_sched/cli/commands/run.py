@@ -10,6 +10,7 @@ from cruft_sched.cli.app import Command, complain
 from cruft_sched.cli.output import output_option, show
 
 EXIT_TURN_FAILED = 70
+_NO_SCHEDULER = ("ReferenceError: scheduler is not defined", "NameError: name 'scheduler' is not defined")
 
 
 @click.command("run", cls=Command)
@@ -40,5 +41,11 @@ def command(
     if ran.warning is not UNSET:
         complain(ctx.command_path, f"warning: {ran.warning}")
     if ran.error is not UNSET:
-        complain(ctx.command_path, f"{ran.error}; its lines in {ran.audit_log} say more")
+        complain(ctx.command_path, f"{ran.error}; {_todo(str(ran.error), ran.audit_log)}")
         ctx.exit(EXIT_TURN_FAILED)
+
+
+def _todo(error: str, audit_log: str) -> str:
+    if error.endswith(_NO_SCHEDULER):
+        return "an agent that waits needs a job: `cruft agent schedule start`"
+    return f"its lines in {audit_log} say more"
