@@ -6,7 +6,7 @@ FIELDS = {
     "schema_version": "1",
     "agent": "the agent's source, `.js`, `.mjs` or `.py`, UTF-8, not empty, at most 8 MiB",
     "audit_log": "a JSON Lines file that is appended to; a link, a file that is no audit log, the policy, the "
-    "agent, what the policy admits, and all of the store are refused",
+    "agent, what a job is bound to, and all of a store are refused",
     "audit_log_max_bytes": "a log larger than that when a run begins is renamed, and a new one begun",
     "redact_fields": "keys whose values are masked in the audit log, in results, errors and timelines, and in the "
     "whole manifest of a job that is over",

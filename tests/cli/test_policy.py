@@ -52,6 +52,8 @@ def test_a_policy_that_is_right_is_valid_and_explained(tmp_path: Path) -> None:
     assert (validate(project).code, validate(project).json["valid"]) == (0, True)
     told = cruft("agent", "policy", "explain", str(project.policy)).json["explanation"]
     assert told["may_run"] == ["tool=tool"]
+    assert (told["runs_in"], told["runs_with"]) == (["."], ["LANG=C"])
+    assert (told["engine_writes"], told["approved_beforehand"]) == (["audit.jsonl", "approvals.jsonl"], ["echo"])
     assert told["may_reach"] == ["github.file.read", "model.call"]
     assert told["may_read"] == ["., only *.py, but not secret*"]
     assert told["may_write"] == ["out"]
@@ -68,6 +70,33 @@ def test_nothing_granted_is_nothing_allowed(tmp_path: Path) -> None:
     assert told["cannot"] == [
         *("call any tool", "read any file", "write any file", "run any program", "reach the network")
     ]
+
+
+def test_an_explanation_cannot_be_taken_for_another(tmp_path: Path) -> None:
+    (tmp_path / "docs, only *.md").mkdir()
+    (tmp_path / "way").symlink_to("/usr")
+    program(tmp_path)
+    project = Project(
+        tmp_path,
+        "1",
+        tools=["readFile", "writeArtifact", "process"],
+        approval_required_tools=["process"],
+        approved_tools=["process"],
+        fs_read=["docs, only *.md", "way/bin"],
+        fs_read_include=["*.md, but not **/*.key"],
+        fs_write=["out; /etc", "out\n/etc"],
+        process_commands=["tool=tool"],
+        process_env=["LD_PRELOAD=/evil.so"],
+        redact_fields=["pin"],
+    )
+    told = cruft("agent", "policy", "explain", str(project.policy)).json["explanation"]
+    only = ', only "*.md, but not **/*.key"'
+    where = os.path.realpath("/usr/bin")
+    assert told["may_read"] == [f'"docs, only *.md"{only}', f"way/bin (which is {where}){only}"]
+    assert told["may_write"] == ['"out; /etc"', '"out\\n/etc"']
+    assert (told["asks_a_person_for"], told["approved_beforehand"]) == ([], ["process"])
+    assert told["runs_with"] == ["LD_PRELOAD=/evil.so"]
+    assert told["masks"] == ["pin"]
 
 
 def test_what_only_a_process_confines_is_kept_from_nothing(tmp_path: Path) -> None:

@@ -119,24 +119,7 @@ def test_specifiers(agent: str, specifiers: list[str]) -> None:
     [
         *(("agent.js", name) for name in ["", "/a", "a/", "a//b", ".", "..", "./", "a/../b", "a/./b", "a b", "a:b"]),
         *(("agent.js", name) for name in ["<input>", "a\0", "a\n", "a?b", "a#b", "a\\b", "\u202e", "x" * 201]),
-        *(
-            ("agent.py", name)
-            for name in [
-                "",
-                "a-b",
-                "a/b",
-                ".a",
-                "a.",
-                "a..b",
-                "1a",
-                "./a.py",
-                "@a",
-                "x" * 201,
-                "class",
-                "a.None",
-                "\ufb01le",
-            ]
-        ),
+        *(("agent.py", name) for name in ["", "a-b", "a/b", ".a", "a.", "a..b", "1a", "./a.py", "@a", "x" * 201]),
         *(("agent.py", name) for name in ["class", "a.None", "\ufb01le"]),
         *(("agent.py", name) for name in ["os", "os.path", "json", "_json", "__main__", "test", "winreg"]),
     ],

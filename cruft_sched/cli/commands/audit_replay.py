@@ -79,9 +79,10 @@ def _timeline(replayed: Replayed, answer: AuditReplay) -> Iterator[str]:
     for run in replayed.runs:
         yield from _run(replayed, run)
     held = sum(report.ok for report in answer.runs)
-    yield f"{answer.lines} lines, {len(answer.runs)} runs, {held} of them whole or void"
+    yield f"{_count(answer.lines, 'line')}, {_count(len(answer.runs), 'run')}, {held} of them whole or void"
     if answer.jobs:
-        yield f"{sum(job.ok for job in answer.jobs)} of {len(answer.jobs)} jobs are in the log as they were committed"
+        held = sum(job.ok for job in answer.jobs)
+        yield f"{held} of {_count(len(answer.jobs), 'job')} in the log as committed"
     if answer.first_broken:
         yield f"first broken: {sentence(answer.first_broken)}"
 
@@ -118,3 +119,7 @@ def _write_lines(lines: Iterator[str]) -> None:
             write("".join(batch).encode("utf-8", "replace"))
             batch.clear()
     write("".join(batch).encode("utf-8", "replace"))
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
