@@ -9,6 +9,7 @@ import msgspec
 from cruft_sched.core.audit_kinds import KINDS
 from cruft_sched.core.policy import Budgets, Policy
 from cruft_sched.core.policy_text import BUDGETS, FIELDS
+from cruft_sched.ops.tools import list_tools
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -36,7 +37,27 @@ def kinds() -> str:
     return "\n".join([*rows, *(f"| `{kind}` | {meaning} |" for kind, meaning in KINDS.items())])
 
 
-TABLES = {("policy.md", "fields"): fields, ("policy.md", "budgets"): budgets, ("audit.md", "kinds"): kinds}
+def tools() -> str:
+    """The catalogue of tools."""
+    rows = ["| tool | effect | does | needs of the policy | a check can compare |", "|---|---|---|---|---|"]
+    for tool in list_tools().tools:
+        effect = tool.effect + (", idempotent" if tool.effect == "write" and tool.idempotent else "")
+        needs, checkable = (", ".join(f"`{name}`" for name in names) for names in (tool.needs, tool.checkable))
+        rows.append(f"| `{tool.name}` | {effect} | {tool.about} | {needs} | {checkable} |")
+    return "\n".join(rows)
+
+
+TABLES = {
+    ("policy.md", "fields"): fields,
+    ("policy.md", "budgets"): budgets,
+    ("audit.md", "kinds"): kinds,
+    ("tools.md", "tools"): tools,
+}
+    ("tools.md", "tools"): tools,
+    ("policy.md", "fields"): fields,
+    ("policy.md", "budgets"): budgets,
+    ("audit.md", "kinds"): kinds,
+}
 
 
 def _default(value: object) -> str:

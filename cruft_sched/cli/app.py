@@ -29,12 +29,17 @@ TREE: dict[str, dict[str, str]] = {
         "replay": "Show an audit log, and verify its chains.",
         "schedule": "Start, advance and look at durable jobs.",
         "policy": "Check and explain a policy.",
+        "tool": "Look at the tools that there are.",
         "doctor": "See how far this machine confines an agent.",
     },
     "cruft agent policy": {
         "validate": "Report every fault of a policy.",
         "explain": "Say what a policy allows, in sentences.",
         "schema": "Print the JSON Schema of a policy.",
+    },
+    "cruft agent tool": {
+        "list": "List the tools.",
+        "show": "Show one tool: its arguments, its effect, its authority.",
     },
     "cruft agent schedule": {
         "start": "Make a durable job.",
@@ -55,6 +60,8 @@ MODULES = {
     "cruft agent policy validate": "policy_validate",
     "cruft agent policy explain": "policy_explain",
     "cruft agent policy schema": "policy_schema",
+    "cruft agent tool list": "tool_list",
+    "cruft agent tool show": "tool_show",
 }
 """The modules of commands whose names stand in the tree twice, or would say too little."""
 

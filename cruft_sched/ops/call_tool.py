@@ -28,7 +28,7 @@ def gate_of(policy: Policy, uid: str, run_id: str, *, scheduled: bool) -> Gate:
         tool = registry.catalogue().get(name)
         if tool is None:
             return Denied(message=f'tool "{name}" is not available', tool=name)
-        if tool.writes and scheduled:
+        if tool.effect == "write" and scheduled:
             what = f'tool "{name}" writes: a job calls it with scheduler.callTool, which does not repeat it'
             return Denied(message=what, tool=name)
         key = ids.idempotency_key(uid, f"{run_id}/call-{next(numbers)}", name, bytes(call.args))

@@ -32,12 +32,11 @@ def settle_tool(
     if isinstance(wait.settlement, Started) and not tool.repeatable:
         outcome: msgspec.Raw | WaitError = WaitError(message=_MAYBE, disposition="unknown", tool=name)
     else:
-        if not tool.repeatable:
+        call = _call(held, manifest, wait, policy, stop)
+        if not tool.repeatable and registry.args_fault(name, tool, call.args) is None:  # else it does nothing
             started = awaits.tool_started(wait, clock.now_ms())
             manifest = held.commit(advance(manifest, Settled(name="tool_started", wait=started), clock.now_ms()))
-        outcome = registry.perform(
-            name, tool, _call(held, manifest, wait, policy, stop), policy.budgets.max_tool_result_bytes
-        )
+        outcome = registry.perform(name, tool, call, policy.budgets.max_tool_result_bytes)
         # A call that can be made again may have been cut short. The outcome of an effect is kept, whatever comes next.
         if tool.repeatable and stop():
             raise KeyboardInterrupt(TOLD_TO_END)

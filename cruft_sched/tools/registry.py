@@ -1,15 +1,25 @@
-"""The durable catalogue: the tools that `scheduler.callTool` reaches, and how each is run."""
+"""The catalogue: every tool that an agent can call, what it takes, and what it does. A literal table.
+
+A tool's own module is imported when it is called: a tick that calls none pays for none.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from importlib import import_module
+from typing import Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
 
-from cruft_sched.core.awaits import WaitError
+from cruft_sched.core.answers import answer_fault
+from cruft_sched.core.awaits import InvalidArgsError, WaitError
+
+Effect = Literal["read", "write"]
+"""`write`: it changes something outside."""
+
+ANYTHING: dict[str, Any] = {}
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -30,27 +40,70 @@ class Call(Struct, frozen=True, kw_only=True):
 
 
 class Tool(Struct, frozen=True, kw_only=True):
-    """`writes`: it changes something outside. `idempotent`: running it twice with one key changes that once."""
+    """`idempotent`: running it twice with one key has its effect once."""
 
     run: Callable[[Call], Raw | WaitError]
-    writes: bool = False
+    effect: Effect = "read"
     idempotent: bool = False
+    about: str = ""
+    """One line for people."""
+    args: dict[str, Any] = ANYTHING
+    """The JSON Schema of the arguments, of the subset that answers have."""
+    needs: tuple[str, ...] = ()
+    """The policy's fields that it takes its authority from, beside `tools`."""
+    checkable: tuple[str, ...] = ()
+    """The fields of its result that a check can compare."""
 
     @property
     def repeatable(self) -> bool:
         """Whether a call that may have run can simply be run again."""
-        return not self.writes or self.idempotent
+        return self.effect == "read" or self.idempotent
+
+
+def _of(module: str) -> Callable[[Call], Raw | WaitError]:
+    """The function of a tool's module, which is imported when it is called."""
+
+    def run(call: Call) -> Raw | WaitError:
+        outcome: Raw | WaitError = import_module(f"cruft_sched.tools.{module}").run(call)
+        return outcome
+
+    return run
+
+
+TOOLS: dict[str, Tool] = {
+    "echo": Tool(run=_of("echo"), about="gives its arguments back", idempotent=True),
+    "fail": Tool(run=_of("fail"), about="always goes wrong, in the same way", idempotent=True),
+    "slow": Tool(
+        run=_of("slow"),
+        about="takes `delay_ms`, or as long as it may, and gives `value` back",
+        idempotent=True,
+        args={
+            "type": "object",
+            "properties": {"delay_ms": {"type": "integer", "minimum": 0}, "value": {}},
+        },
+        checkable=("ok", "value"),
+    ),
+}
 
 
 def catalogue() -> dict[str, Tool]:
-    """Every durable tool by its name."""
-    from cruft_sched.tools import echo, fail, slow
+    """Every tool by its name."""
+    return TOOLS
 
-    return {"echo": Tool(run=echo.run), "fail": Tool(run=fail.run), "slow": Tool(run=slow.run)}
+
+def args_fault(name: str, tool: Tool, args: Any) -> InvalidArgsError | None:
+    """What is wrong with the arguments of a call, with the JSON path. Nothing has run."""
+    fault = answer_fault(args, tool.args)
+    if fault is None:
+        return None
+    return InvalidArgsError(message=f"the arguments of {name} are refused: {fault}", disposition="error", tool=name)
 
 
 def perform(name: str, tool: Tool, call: Call, max_result_bytes: int) -> Raw | WaitError:
-    """Run a tool. Whatever it does, the outcome is one that a job can keep."""
+    """Check a call's arguments, and run the tool. Whatever it does, the outcome is one that a job can keep."""
+    fault = args_fault(name, tool, call.args)
+    if fault is not None:
+        return fault
     try:
         outcome = tool.run(call)
     except Exception as error:  # a tool that raises is an answer to the agent, never a lost job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from cruft_sched.core.awaits import InvalidArgsError, WaitError
+from cruft_sched.core.awaits import WaitError
 from cruft_sched.tools.registry import Call, as_json
 
 DEFAULT_TIMEOUT_MS = 250
@@ -12,10 +12,7 @@ DEFAULT_TIMEOUT_MS = 250
 
 def run(call: Call) -> Raw | WaitError:
     """Wait for `args.delay_ms`. Past the timeout nothing is waited for, and the late result never comes."""
-    delay_ms = call.args.get("delay_ms", 0) if isinstance(call.args, dict) else None
-    if isinstance(delay_ms, bool) or not isinstance(delay_ms, int) or delay_ms < 0:
-        message = "slow takes {delay_ms: a whole number of milliseconds, value?: anything}"
-        return InvalidArgsError(message=message, disposition="error", tool="slow")
+    delay_ms = int(call.args.get("delay_ms", 0))
     wanted = DEFAULT_TIMEOUT_MS if call.timeout_ms is None else call.timeout_ms
     timeout_ms = min(wanted, call.timeout_limit_ms)
     call.pause(min(delay_ms, timeout_ms))

@@ -191,6 +191,7 @@
   }
 
   function toolError(told) {
+    if (told.invalid_args) return new TypeErr(told.message);
     const error = new Err(told.message);
     for (let i = 0; i < TOLD.length; i++) {
       if (told[TOLD[i]] !== undefined) setOwn(error, TOLD[i], told[TOLD[i]]);

@@ -29,7 +29,10 @@ def tool_caller(host: Host) -> Callable[..., Any]:
     """The function that the agent gets."""
 
     def call_tool(name: str, args: object = None, options: object = None, **keywords: object) -> Any:
-        """What a tool returns, or ToolError. An option, in a dict or as a keyword: timeout_ms."""
+        """What a tool returns; else ToolError, or TypeError for arguments that it does not take.
+
+        An option, in a dict or as a keyword: timeout_ms.
+        """
         given = options_of("call_tool", options, keywords, ("timeout_ms",))
         tool = name_of("call_tool", name, "the tool")
         timeout_ms = timeout_of("call_tool", given).get("timeout_ms", "null")
@@ -41,7 +44,9 @@ def tool_caller(host: Host) -> Callable[..., Any]:
     return call_tool
 
 
-def _error(told: dict[str, Any]) -> ToolError:
+def _error(told: dict[str, Any]) -> Exception:
+    if told.get("invalid_args"):
+        return TypeError(told["message"])
     error = ToolError(told["message"])
     for name in ("disposition", "tool", "timeout_ms", "duration_ms"):
         setattr(error, name, told.get(name))

@@ -216,7 +216,7 @@ class TurnSession:
         outcome = self._perform(granted)
         if isinstance(outcome, WaitError):
             self._note(_kind_of(outcome), {"tool": call.tool, "error": outcome})
-            return _answer({"error": outcome})
+            return _answer({"error": _told(outcome)})
         self._learn("", outcome)
         self._note("tool_result", {"tool": call.tool, **self._bounded("result", outcome)})
         return _answer({"result": outcome})
@@ -320,6 +320,12 @@ class TurnSession:
 
 def _answer(fields: dict[str, Any]) -> bytes:
     return wire.frame(msgspec.json.encode(fields))
+
+
+def _told(error: WaitError) -> dict[str, Any]:
+    """The error as the child gets it: arguments that the tool does not take are a TypeError there."""
+    fields: dict[str, Any] = msgspec.to_builtins(error)
+    return fields | {"invalid_args": True} if isinstance(error, InvalidArgsError) else fields
 
 
 def _kind_of(error: WaitError) -> str:

@@ -87,7 +87,7 @@ def test_outside_a_job_tools_are_there_too(tmp_path: Path) -> None:
     assert [line["type"] for line in project.audit()] == ["run_start", "tool_call", "tool_result", "run_end"]
 
 
-def install(monkeypatch: pytest.MonkeyPatch, function: Any, **kind: bool) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, function: Any, **kind: Any) -> None:
     monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=function, **kind)})
 
 
@@ -112,7 +112,7 @@ def test_a_tool_that_writes_is_not_reached_from_a_job(tmp_path: Path, monkeypatc
         calls.append(call)
         return registry.as_json("written")
 
-    install(monkeypatch, write, writes=True, idempotent=True)
+    install(monkeypatch, write, effect="write", idempotent=True)
     source = 'close(await callTool("echo").catch(e => e.disposition))'
     project = Project(tmp_path, source, tools=TOOLS)
     project.start()

@@ -115,12 +115,12 @@ def counter() -> Counter:
     return Counter()
 
 
-def install(monkeypatch: pytest.MonkeyPatch, counter: Counter, **kind: bool) -> None:
+def install(monkeypatch: pytest.MonkeyPatch, counter: Counter, **kind: Any) -> None:
     monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=counter, **kind)})
 
 
 def test_an_effect_is_never_blindly_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Counter) -> None:
-    install(monkeypatch, counter, writes=True)
+    install(monkeypatch, counter, effect="write")
     project = calling(tmp_path, '"echo", {}')
     counter.error = KeyboardInterrupt()  # the driver dies in the call
     with pytest.raises(KeyboardInterrupt):
@@ -133,7 +133,7 @@ def test_an_effect_is_never_blindly_repeated(tmp_path: Path, monkeypatch: pytest
     assert events[-4:] == ["tool_started", "tool_done", "turn_started", "completed"]
 
 
-@pytest.mark.parametrize("kind", [{}, {"writes": True, "idempotent": True}])
+@pytest.mark.parametrize("kind", [{}, {"effect": "write", "idempotent": True}])
 def test_what_may_be_repeated_is_with_the_same_key(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Counter, kind: dict[str, bool]
 ) -> None:
@@ -151,7 +151,7 @@ def test_what_may_be_repeated_is_with_the_same_key(
 def test_a_settled_call_is_not_made_again_when_its_turn_is_interrupted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Counter
 ) -> None:
-    install(monkeypatch, counter, writes=True)
+    install(monkeypatch, counter, effect="write")
     project = calling(tmp_path, '"echo", {}')
     with Seam() as seam:
         tick(project.store, "job", project.clock)
@@ -198,7 +198,7 @@ def test_large_arguments_go_through_where_the_policy_lets_them(tmp_path: Path) -
 def test_the_outcome_of_an_effect_is_kept_whatever_ends_the_driver(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Counter, ended_by: str
 ) -> None:
-    install(monkeypatch, counter, writes=True)
+    install(monkeypatch, counter, effect="write")
     project = calling(tmp_path, '"echo", {}')
     uid = project.store.load("job").uid
 
@@ -214,7 +214,7 @@ def test_the_outcome_of_an_effect_is_kept_whatever_ends_the_driver(
         call.stop()
         return outcome
 
-    monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=perform, writes=True)})
+    monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=perform, effect="write")})
     if ended_by == "stop":
         with pytest.raises(KeyboardInterrupt):
             tick(project.store, "job", project.clock, stop=stop)

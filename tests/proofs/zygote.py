@@ -88,7 +88,7 @@ def _append_to(path: str) -> None:
         os.close(fd)
         return registry.as_json(call.args)
 
-    tool = registry.Tool(run=append, writes=True)
+    tool = registry.Tool(run=append, effect="write")
     registry.catalogue = lambda: {"echo": tool}
 
 
