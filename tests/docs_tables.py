@@ -53,11 +53,6 @@ TABLES = {
     ("audit.md", "kinds"): kinds,
     ("tools.md", "tools"): tools,
 }
-    ("tools.md", "tools"): tools,
-    ("policy.md", "fields"): fields,
-    ("policy.md", "budgets"): budgets,
-    ("audit.md", "kinds"): kinds,
-}
 
 
 def _default(value: object) -> str:

@@ -75,7 +75,7 @@ TOOLS: dict[str, Tool] = {
     "fail": Tool(run=_of("fail"), about="always goes wrong, in the same way", idempotent=True),
     "slow": Tool(
         run=_of("slow"),
-        about="takes `delay_ms`, or as long as it may, and gives `value` back",
+        about="takes `delay_ms` and gives `value` back; longer than its `timeout_ms` (250), it times out",
         idempotent=True,
         args={
             "type": "object",
