@@ -27,6 +27,10 @@ class InvalidArgsError(WaitError, frozen=True, kw_only=True):
     """The tool did nothing, since its arguments are not what it takes."""
 
 
+class DeniedError(WaitError, frozen=True, kw_only=True):
+    """The tool did nothing, since the policy does not open what its arguments name."""
+
+
 class Started(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="state", tag="started"):
     """A tool that writes was started (UTC epoch ms), and nothing more is known of it."""
 

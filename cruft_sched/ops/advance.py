@@ -30,6 +30,7 @@ from cruft_sched.errors import CruftError, RefusedError, StorageError, SystemFai
 from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
 from cruft_sched.ops.audited_turn import run_audited
+from cruft_sched.ops.authority import of_job
 from cruft_sched.ops.bound import Bound, read_bound
 from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.project import language_of
@@ -150,7 +151,13 @@ def _run_turn(
     started = advance(manifest, TurnStarted(), clock.now_ms())
     turn, name = _turn(started, bound), _turn_id(started)
     stopped = stopper(held, started, stop)
-    gate = gate_of(bound.policy, started.uid, name, scheduled=True)
+    gate = gate_of(
+        bound.policy,
+        started.uid,
+        name,
+        scheduled=True,
+        authority=lambda: of_job(held.store, started, bound.policy),
+    )
     begun: list[Manifest] = []
 
     def begin() -> None:

@@ -11,11 +11,14 @@ from cruft_sched.core import ids
 from cruft_sched.core.outcomes import CallTool, Denied
 from cruft_sched.core.policy import Policy
 from cruft_sched.tools import registry
+from cruft_sched.tools.authority import Authority
 from cruft_sched.tools.registry import Call
 from cruft_sched.turns.session import Gate, Granted, Outcome
 
 
-def gate_of(policy: Policy, uid: str, run_id: str, *, scheduled: bool) -> Gate:
+def gate_of(
+    policy: Policy, uid: str, run_id: str, *, scheduled: bool, authority: Callable[[], Authority] = registry.nothing
+) -> Gate:
     """The gate of one turn. In a job's turn it opens to tools that read and no others: such a turn may run again."""
     numbers = count(1)
 
@@ -39,6 +42,8 @@ def gate_of(policy: Policy, uid: str, run_id: str, *, scheduled: bool) -> Gate:
                 timeout_ms=call.timeout_ms,
                 timeout_limit_ms=policy.budgets.tool_timeout_ms,
                 idempotency_key=key,
+                max_result_bytes=policy.budgets.max_tool_result_bytes,
+                authority=authority,
                 stop=stop,
             )
             return registry.perform(name, tool, made, policy.budgets.max_tool_result_bytes)

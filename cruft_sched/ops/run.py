@@ -15,13 +15,15 @@ from cruft_sched.core.outcomes import Completed, Failed, TurnError
 from cruft_sched.core.redaction import Redactor
 from cruft_sched.errors import DataError, StorageError
 from cruft_sched.ops.audited_turn import run_audited
+from cruft_sched.ops.authority import authority_of
 from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.context import parse_context
 from cruft_sched.ops.isolation import warning
 from cruft_sched.ops.places import check_session_place
 from cruft_sched.ops.project import Project, admit, beside, compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
-from cruft_sched.stores.session import Session, SessionFile, hold_session
+from cruft_sched.stores.session import Session, SessionFile, hold_session, lock_path
+from cruft_sched.tools.authority import Authority
 from cruft_sched.turns.turn import Turn
 
 
@@ -107,7 +109,7 @@ def _run_once(
     uid = os.urandom(16).hex()  # two runs may have one id
     hashes = {"policy_hash": project.policy_source.hash, "agent_hash": project.agent_source.hash}
     with AuditLog(project.audit_path, project.policy.audit_log_max_bytes) as log:
-        gate = gate_of(project.policy, uid, run_id, scheduled=False)
+        gate = gate_of(project.policy, uid, run_id, scheduled=False, authority=lambda: _authority(project, session))
         redactor = Redactor(project.policy.redact_fields)
         outcome, head = run_audited(turn, run_id, {"uid": uid, **hashes}, log, clock, gate=gate, redactor=redactor)
         if session is not None and head is not None and isinstance(outcome.ending, Completed):
@@ -125,6 +127,11 @@ def _run_once(
         error=ending.error if isinstance(ending, Failed) else UNSET,
         warning=warning(project.policy, turn.language) or UNSET,
     )
+
+
+def _authority(project: Project, session: SessionFile | None) -> Authority:
+    others = [] if session is None else [session.path, lock_path(session.path)]
+    return authority_of(project.policy, project.policy_source.path, project.audit_path, others)
 
 
 def _keep(session: SessionFile, kept: Session, log: AuditLog, void: bytes) -> None:

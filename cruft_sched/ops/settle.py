@@ -11,6 +11,7 @@ from cruft_sched.core.lifecycle import Settled, advance
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.policy import Policy
 from cruft_sched.errors import RefusedError
+from cruft_sched.ops.authority import of_job
 from cruft_sched.ops.stopping import TOLD_TO_END, Stop
 from cruft_sched.stores.file import HeldJob
 from cruft_sched.tools import registry
@@ -64,5 +65,7 @@ def _call(held: HeldJob, manifest: Manifest, wait: ToolAwait, policy: Policy, st
         timeout_ms=wait.payload.options.timeout_ms,
         timeout_limit_ms=policy.budgets.tool_timeout_ms,
         idempotency_key=wait.payload.idempotency_key,
+        max_result_bytes=policy.budgets.max_tool_result_bytes,
+        authority=lambda: of_job(held.store, manifest, policy),
         stop=lambda: stop() or held.cancel_seen(manifest),
     )

@@ -72,6 +72,11 @@ class FileStore:
         return cls(root, key_file)
 
     @property
+    def key_path(self) -> str:
+        """Where the store's key lies."""
+        return self._key_file
+
+    @property
     def _jobs(self) -> str:
         return os.path.join(self.root, "jobs")
 

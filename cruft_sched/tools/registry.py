@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Raw, Struct
@@ -16,10 +16,20 @@ from msgspec import Raw, Struct
 from cruft_sched.core.answers import answer_fault
 from cruft_sched.core.awaits import InvalidArgsError, WaitError
 
+if TYPE_CHECKING:
+    from cruft_sched.tools.authority import Authority
+
 Effect = Literal["read", "write"]
 """`write`: it changes something outside."""
 
 ANYTHING: dict[str, Any] = {}
+
+
+def nothing() -> Authority:
+    """No authority over the disk."""
+    from cruft_sched.tools.authority import Authority
+
+    return Authority()
 
 
 class Call(Struct, frozen=True, kw_only=True):
@@ -29,6 +39,9 @@ class Call(Struct, frozen=True, kw_only=True):
     timeout_ms: int | None
     timeout_limit_ms: int
     idempotency_key: str
+    max_result_bytes: int = 1 << 20
+    authority: Callable[[], Authority] = nothing
+    """What of the disk it may touch. Asked for by tools that do."""
     stop: Callable[[], object] = lambda: None
     """True-ish when the call's outcome will not be wanted: the job was cancelled."""
 
@@ -82,6 +95,38 @@ TOOLS: dict[str, Tool] = {
             "properties": {"delay_ms": {"type": "integer", "minimum": 0}, "value": {}},
         },
         checkable=("ok", "value"),
+    ),
+    "readFile": Tool(
+        run=_of("read_file"),
+        about="gives a text file below one of `fs_read`, or a page of it",
+        needs=("fs_read", "fs_read_include", "fs_read_exclude"),
+        args={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "offset": {"type": "integer", "minimum": 0},
+                "limit": {"type": "integer", "minimum": 1},
+            },
+            "required": ["path"],
+            "additionalProperties": False,
+        },
+        checkable=("text", "bytes"),
+    ),
+    "listFiles": Tool(
+        run=_of("list_files"),
+        about="lists the files that `readFile` could read",
+        needs=("fs_read", "fs_read_include", "fs_read_exclude"),
+        args={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "glob": {"type": "string"},
+                "after": {"type": "string"},
+                "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
+            },
+            "additionalProperties": False,
+        },
+        checkable=("entries",),
     ),
 }
 

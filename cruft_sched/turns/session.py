@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from cruft_sched.core import outcomes
 from cruft_sched.core.answers import event_fault, schema_fault
-from cruft_sched.core.awaits import InvalidArgsError, WaitError
+from cruft_sched.core.awaits import DeniedError, InvalidArgsError, WaitError
 from cruft_sched.core.depth import MAX_DEPTH, too_deep
 from cruft_sched.core.outcomes import (
     NULL,
@@ -332,6 +332,8 @@ def _kind_of(error: WaitError) -> str:
     """The kind of the audit log's line of a tool that went wrong."""
     if isinstance(error, InvalidArgsError):
         return "tool_invalid_args"
+    if isinstance(error, DeniedError):
+        return "tool_denial"
     return "tool_timeout" if error.disposition == "timeout" else "tool_error"
 
 

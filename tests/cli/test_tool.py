@@ -49,7 +49,7 @@ def test_no_tool_is_imported_before_it_is_called() -> None:
         "print([name for name in sys.modules if name.startswith('cruft_sched.tools.')])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-    assert said == b"['cruft_sched.tools.registry']\n"
+    assert said == b"['cruft_sched.tools.authority', 'cruft_sched.tools.registry']\n"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_slow_over_its_timeout(tmp_path: Path, options: str, policy: dict[str, A
     [
         ('"echo"', {"tools": []}, 'tool "echo" is not allowed by policy'),
         ('"shell"', {}, 'tool "shell" is not allowed by policy'),
-        ('"readFile"', {"tools": ["readFile"]}, 'durable tool "readFile" is not available'),
+        ('"process"', {"tools": ["process"]}, 'durable tool "process" is not available'),
     ],
 )
 def test_the_gates(tmp_path: Path, call: str, policy: dict[str, Any], what: str) -> None:

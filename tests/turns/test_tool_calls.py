@@ -17,7 +17,7 @@ from cruft_sched.tools.registry import Call, Tool
 from tests.turns.test_both_languages import JS, both, run
 from tests.turns.test_javascript import Result
 
-TOOLS = ["echo", "fail", "slow", "readFile"]
+TOOLS = ["echo", "fail", "slow", "process"]
 
 JS_TELL = """
 async function tell(...call) {
@@ -111,11 +111,11 @@ def test_arguments_that_the_tool_does_not_take(language: str) -> None:
     [
         ("echo", 'tool "echo" is not allowed by policy'),
         ("shell", 'tool "shell" is not allowed by policy'),
-        ("readFile", 'tool "readFile" is not available'),
+        ("process", 'tool "process" is not available'),
     ],
 )
 def test_a_denial_is_an_error_and_the_turn_goes_on(language: str, name: str, message: str) -> None:
-    answer, ran = told(language, name, {"a": 1}, tools=["readFile"])
+    answer, ran = told(language, name, {"a": 1}, tools=["process"])
     assert answer == ["ToolError", message, "denied", name, None, None]
     assert ran.kinds == ["tool_denial"]
     assert fields(ran, "tool_denial") == {"tool": name, "args": {"a": 1}, "message": message}

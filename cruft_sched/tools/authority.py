@@ -1,0 +1,109 @@
+"""What of the disk a tool may touch: the policy's roots, and what is out of reach within them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+
+from msgspec import Struct
+
+MAX_PATH_CHARS = 4096
+_MAX_NAME_BYTES = 255
+
+
+class Authority(Struct, frozen=True, kw_only=True):
+    """Roots are absolute folders; globs are matched against a path below its root, as in .gitignore: one without a
+    slash matches a name at any depth. `closed` are files and folders that no root opens, by device and inode."""
+
+    read: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+
+    def readable(self, path: str) -> bool:
+        """Whether the globs let a file below a root be read. What lies in an excluded folder is excluded."""
+        parts = path.split("/")
+        above = ("/".join(parts[: n + 1]) for n in range(len(parts)))
+        if any(matches(glob, part) for part in above for glob in self.exclude):
+            return False
+        return not self.include or any(matches(glob, path) for glob in self.include)
+
+    def shut(self) -> frozenset[tuple[int, int]]:
+        """Device and inode of everything that is out of reach, as it is now: a hard link is caught, too."""
+        found = set()
+        for path in self.closed:
+            with suppress(OSError):
+                stat = os.stat(path)
+                found.add((stat.st_dev, stat.st_ino))
+        return frozenset(found)
+
+    def roots(self) -> list[str]:
+        """The roots that can be read at all: none that lies in what is out of reach."""
+        closed = [os.path.realpath(path) for path in self.closed]
+        real = [os.path.realpath(root) for root in self.read]
+        return [root for root in real if not any(root == one or root.startswith(one + os.sep) for one in closed)]
+
+
+class DeniedPathError(Exception):
+    """A path that the policy does not open. The message says why."""
+
+
+def parts_of(path: str) -> list[str]:
+    """The names in a path that starts at a root. Raises DeniedPathError."""
+    if "\0" in path or not 0 < len(path) <= MAX_PATH_CHARS:
+        raise DeniedPathError(f"a path has 1 to {MAX_PATH_CHARS} characters, and no NUL")
+    if path.startswith("/"):
+        raise DeniedPathError("a path starts at one of the policy's roots, and not at /")
+    parts = path.split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise DeniedPathError("a path has no empty names, and no `.` or `..`")
+    try:
+        if any(len(part.encode()) > _MAX_NAME_BYTES for part in parts):
+            raise DeniedPathError(f"a name has at most {_MAX_NAME_BYTES} bytes")
+    except UnicodeEncodeError:
+        raise DeniedPathError("a path is UTF-8") from None
+    return parts
+
+
+@contextmanager
+def opened(root: str, parts: Sequence[str], shut: frozenset[tuple[int, int]], flags: int) -> Iterator[int]:
+    """A descriptor of what lies below a root, name by name and through no link. Raises DeniedPathError where it is out
+    of reach, OSError where it is not there."""
+    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for at, part in enumerate(parts):
+            kind = flags if at == len(parts) - 1 else os.O_RDONLY | os.O_DIRECTORY
+            below = os.open(part, kind | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            stat = os.fstat(fd)
+            if (stat.st_dev, stat.st_ino) in shut:
+                raise DeniedPathError("it is out of reach of any tool")
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def matches(glob: str, path: str) -> bool:
+    """Whether a path is of a glob: `*` and `?` stay within a name, `**` does not."""
+    return _pattern(glob).fullmatch(path if "/" in glob.rstrip("/") else path.rpartition("/")[2]) is not None
+
+
+@cache
+def _pattern(glob: str) -> re.Pattern[str]:
+    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", glob.strip("/"))
+    return re.compile("".join(map(_translated, pieces)), re.DOTALL)
+
+
+def _translated(piece: str) -> str:
+    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    if piece in known:
+        return known[piece]
+    if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
+        negated = piece.startswith("[!")
+        inner = re.escape(piece[2 if negated else 1 : -1]).replace("\\-", "-")
+        return f"(?!/)[{'^' if negated else ''}{inner}]"
+    return re.escape(piece)
