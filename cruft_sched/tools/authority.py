@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cache
 
 from msgspec import Struct
+
+from cruft_sched.tools.globs import matches
 
 MAX_PATH_CHARS = 4096
 _MAX_NAME_BYTES = 255
@@ -85,25 +85,3 @@ def opened(root: str, parts: Sequence[str], shut: frozenset[tuple[int, int]], fl
         yield fd
     finally:
         os.close(fd)
-
-
-def matches(glob: str, path: str) -> bool:
-    """Whether a path is of a glob: `*` and `?` stay within a name, `**` does not."""
-    return _pattern(glob).fullmatch(path if "/" in glob.rstrip("/") else path.rpartition("/")[2]) is not None
-
-
-@cache
-def _pattern(glob: str) -> re.Pattern[str]:
-    pieces = re.split(r"(\*\*/|\*\*|\*|\?|\[!?[^\]]+\])", glob.strip("/"))
-    return re.compile("".join(map(_translated, pieces)), re.DOTALL)
-
-
-def _translated(piece: str) -> str:
-    known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    if piece in known:
-        return known[piece]
-    if piece.startswith("[") and piece.endswith("]") and len(piece) > 2:
-        negated = piece.startswith("[!")
-        inner = re.escape(piece[2 if negated else 1 : -1]).replace("\\-", "-")
-        return f"(?!/)[{'^' if negated else ''}{inner}]"
-    return re.escape(piece)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 
 from msgspec import Raw
 
 from cruft_sched.core.awaits import DeniedError, WaitError
-from cruft_sched.tools.authority import Authority, DeniedPathError, matches, opened, parts_of
+from cruft_sched.tools.authority import Authority, DeniedPathError, opened, parts_of
+from cruft_sched.tools.globs import matches
 from cruft_sched.tools.registry import Call, as_json
 
 NAME = "listFiles"
@@ -22,7 +24,7 @@ def run(call: Call) -> Raw | WaitError:
     more."""
     path = call.args.get("path", "")
     try:
-        found = _all(path, call.authority())
+        found = _all(path, call)
     except DeniedPathError as denied:
         return DeniedError(message=f"listFiles: {path[:200]!a}: {denied}", disposition="error", tool=NAME)
     except (ValueError, OSError) as error:
@@ -35,8 +37,9 @@ def run(call: Call) -> Raw | WaitError:
     return as_json({"entries": entries, "next": shown[-1] if len(names) > len(shown) else None})
 
 
-def _all(path: str, authority: Authority) -> dict[str, int]:
+def _all(path: str, call: Call) -> dict[str, int]:
     parts = parts_of(path) if path else []
+    authority, until = call.authority(), time.monotonic() + call.limit_ms / 1000
     shut = authority.shut()
     found: dict[str, int] = {}
     missing = True
@@ -48,8 +51,8 @@ def _all(path: str, authority: Authority) -> dict[str, int]:
                 for name, size in _walk(fd, path, authority, shut, 0):
                     found.setdefault(name, size)  # the first root that has it is where it is read
                     looked_at += 1
-                    if looked_at > MAX_LOOKED_AT:
-                        raise ValueError(f"more than {MAX_LOOKED_AT} files lie there: give a path further down")
+                    if looked_at > MAX_LOOKED_AT or time.monotonic() > until or call.stop():
+                        raise ValueError(f"too much lies there ({looked_at} files so far): give a path further down")
         except FileNotFoundError:
             continue
         except OSError as error:
@@ -78,7 +81,10 @@ def _walk(
         if found.st_mode & 0o170000 == 0o100000 and authority.readable(path):
             yield path, found.st_size
         elif found.st_mode & 0o170000 == 0o040000:
-            below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            try:
+                below = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
+            except (FileNotFoundError, NotADirectoryError, PermissionError):
+                continue  # not ours to read, or another thing since the look
             try:
                 yield from _walk(below, path, authority, shut, depth + 1)
             finally:

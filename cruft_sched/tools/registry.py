@@ -45,6 +45,11 @@ class Call(Struct, frozen=True, kw_only=True):
     stop: Callable[[], object] = lambda: None
     """True-ish when the call's outcome will not be wanted: the job was cancelled."""
 
+    @property
+    def limit_ms(self) -> int:
+        """How long the call may take."""
+        return self.timeout_limit_ms if self.timeout_ms is None else min(self.timeout_ms, self.timeout_limit_ms)
+
     def pause(self, ms: int) -> None:
         """Wait, and look a few times a second whether the wait still has a sense."""
         until = time.monotonic() + ms / 1000
@@ -120,7 +125,7 @@ TOOLS: dict[str, Tool] = {
             "type": "object",
             "properties": {
                 "path": {"type": "string"},
-                "glob": {"type": "string"},
+                "glob": {"type": "string", "maxLength": 1000},
                 "after": {"type": "string"},
                 "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
             },

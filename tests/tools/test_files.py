@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cruft_sched.core.awaits import DeniedError, WaitError
 from cruft_sched.tools import registry
-from cruft_sched.tools.authority import Authority, matches
+from cruft_sched.tools.authority import Authority
+from cruft_sched.tools.globs import matches
 from cruft_sched.tools.registry import TOOLS, Call
 from tests.support import Project, cruft, schedule
 
@@ -170,6 +171,14 @@ def test_globs_include_and_exclude(tree: Path) -> None:
         ("[ab].py", "a.py", True),
         ("[!ab].py", "a.py", False),
         ("[^", "[^", True),
+        ("[a-c]", "b", True),
+        ("[a-c]", "-", False),
+        ("**/x/**/y", "x/y", True),
+        ("**/x/**/y", "a/x/b/c/y", True),
+        ("**/x/y", "ax/y", False),
+        ("docs/**/b.md", "docs/b.md", True),
+        ("**a" * 300, "a" * 250, False),
+        ("*a" * 300 + "b", "a" * 250, False),
         ("a.py", "axpy", False),
         ("*", ".hidden", True),
     ],
