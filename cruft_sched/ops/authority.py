@@ -24,6 +24,7 @@ def authority_of(policy: Policy, policy_path: str, audit_path: str, others: Iter
         read=tuple(beside(policy_path, root) for root in policy.fs_read),
         include=tuple(policy.fs_read_include),
         exclude=tuple(policy.fs_read_exclude),
+        write=tuple(beside(policy_path, root) for root in policy.fs_write),
         closed=(*closed, *others),
     )
 

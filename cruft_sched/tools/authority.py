@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
@@ -21,6 +22,7 @@ class Authority(Struct, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
 
     def readable(self, path: str) -> bool:
@@ -36,14 +38,21 @@ class Authority(Struct, frozen=True, kw_only=True):
         found = set()
         for path in self.closed:
             with suppress(OSError):
-                stat = os.stat(path)
-                found.add((stat.st_dev, stat.st_ino))
+                at = os.stat(path)
+                found.add((at.st_dev, at.st_ino))
         return frozenset(found)
 
     def roots(self) -> list[str]:
         """The roots that can be read at all: none that lies in what is out of reach."""
+        return self._reachable(self.read)
+
+    def write_roots(self) -> list[str]:
+        """The same, of those for writing. They may be missing."""
+        return self._reachable(self.write)
+
+    def _reachable(self, roots: tuple[str, ...]) -> list[str]:
         closed = [os.path.realpath(path) for path in self.closed]
-        real = [os.path.realpath(root) for root in self.read]
+        real = [os.path.realpath(root) for root in roots]
         return [root for root in real if not any(root == one or root.startswith(one + os.sep) for one in closed)]
 
 
@@ -68,6 +77,20 @@ def parts_of(path: str) -> list[str]:
     return parts
 
 
+def check_reach(fd: int, shut: frozenset[tuple[int, int]]) -> None:
+    """Raise DeniedPathError where this is out of reach: one of these, or a store, be it another one."""
+    found = os.fstat(fd)
+    if (found.st_dev, found.st_ino) in shut or (stat.S_ISDIR(found.st_mode) and _is_store(fd)):
+        raise DeniedPathError("it is out of reach of any tool")
+
+
+def _is_store(folder: int) -> bool:
+    with suppress(OSError):
+        kinds = [stat.S_IFMT(os.stat(name, dir_fd=folder).st_mode) for name in ("jobs", "objects", "lock")]
+        return kinds == [stat.S_IFDIR, stat.S_IFDIR, stat.S_IFREG]
+    return False
+
+
 @contextmanager
 def opened(root: str, parts: Sequence[str], shut: frozenset[tuple[int, int]], flags: int) -> Iterator[int]:
     """A descriptor of what lies below a root, name by name and through no link. Raises DeniedPathError where it is out
@@ -79,9 +102,7 @@ def opened(root: str, parts: Sequence[str], shut: frozenset[tuple[int, int]], fl
             below = os.open(part, kind | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
             os.close(fd)
             fd = below
-            stat = os.fstat(fd)
-            if (stat.st_dev, stat.st_ino) in shut:
-                raise DeniedPathError("it is out of reach of any tool")
+            check_reach(fd, shut)
         yield fd
     finally:
         os.close(fd)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec import Raw
 
 from cruft_sched.core.awaits import DeniedError, WaitError
-from cruft_sched.tools.authority import Authority, DeniedPathError, opened, parts_of
+from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, opened, parts_of
 from cruft_sched.tools.globs import matches
 from cruft_sched.tools.registry import Call, as_json
 
@@ -86,6 +87,8 @@ def _walk(
             except (FileNotFoundError, NotADirectoryError, PermissionError):
                 continue  # not ours to read, or another thing since the look
             try:
-                yield from _walk(below, path, authority, shut, depth + 1)
+                with suppress(DeniedPathError):
+                    check_reach(below, shut)
+                    yield from _walk(below, path, authority, shut, depth + 1)
             finally:
                 os.close(below)

@@ -133,6 +133,23 @@ TOOLS: dict[str, Tool] = {
         },
         checkable=("entries",),
     ),
+    "writeArtifact": Tool(
+        run=_of("write_artifact"),
+        about="writes a text file below one of `fs_write`, whole or not at all",
+        effect="write",
+        needs=("fs_write",),
+        args={
+            "type": "object",
+            "properties": {
+                "path": {"type": "string"},
+                "text": {"type": "string"},
+                "overwrite": {"type": "boolean"},
+            },
+            "required": ["path", "text"],
+            "additionalProperties": False,
+        },
+        checkable=("bytes", "hash"),
+    ),
 }
 
 

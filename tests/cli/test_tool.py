@@ -34,6 +34,9 @@ def test_a_tool_is_shown() -> None:
     assert "`cruft agent tool list`" in unknown.err
 
 
+TOOLS_MODULES = ["echo", "fail", "slow", "read_file", "list_files", "write_artifact"]
+
+
 @pytest.mark.parametrize("name", TOOLS)
 def test_every_tool_is_described(name: str) -> None:
     tool = TOOLS[name]
@@ -49,7 +52,8 @@ def test_no_tool_is_imported_before_it_is_called() -> None:
         "print([name for name in sys.modules if name.startswith('cruft_sched.tools.')])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout
-    assert said == b"['cruft_sched.tools.authority', 'cruft_sched.tools.registry']\n"
+    assert b"registry" in said
+    assert [name for name in TOOLS_MODULES if name.encode() in said] == []
 
 
 @pytest.mark.parametrize(

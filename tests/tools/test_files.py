@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cruft_sched.core.awaits import DeniedError, WaitError
+from cruft_sched.core.sealing import digest
 from cruft_sched.tools import registry
 from cruft_sched.tools.authority import Authority
 from cruft_sched.tools.globs import matches
@@ -187,6 +190,92 @@ def test_globs(glob: str, path: str, of: bool) -> None:
     assert matches(glob, path) is of
 
 
+def test_another_store_is_out_of_reach(tree: Path) -> None:
+    for name in ("jobs", "objects"):
+        (tree / "docs" / "other" / name).mkdir(parents=True)
+    for name in ("lock", "key"):
+        (tree / "docs" / "other" / name).write_text("key")
+    assert isinstance(call("readFile", {"path": "docs/other/key"}, opened(tree)), DeniedError)
+    listed = call("listFiles", {"path": "docs"}, opened(tree))
+    assert [entry["path"] for entry in listed["entries"]] == ["docs/b.md", "docs/deep/c.md"]
+    new = {"path": "docs/other/jobs/x/manifest.json", "text": "x"}
+    assert isinstance(call("writeArtifact", new, writing(tree)), DeniedError)
+
+
+def writing(root: Path) -> Authority:
+    closed = (str(root / "closed"), str(root / "store"), str(root / "store" / "key"))
+    return Authority(write=(str(root),), closed=closed)
+
+
+def written(tree: Path) -> dict[str, bytes]:
+    files = [path for path in tree.parent.rglob("*") if path.is_file() and not path.is_symlink()]
+    return {str(path): path.read_bytes() for path in files}
+
+
+NOT_WRITTEN = [
+    *("", "/", "/new", ".", "..", "../secret", "../new", "docs/../../new", "./new", "docs//new", "docs/", "docs/way"),
+    *("out", "up", "up/new", "up/secret", "loop", "loop/new", "in", "docs/way/new", "closed", "hard", "store/new"),
+    *("store/key", "hard key", "fifo", "docs", "new\0", "x" * 256, "\ud800", "/proc/self/mem", "a.txt/new"),
+]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("path", NOT_WRITTEN)
+def test_a_hostile_path_writes_nothing(path: str, overwrite: bool, tree: Path) -> None:
+    before = written(tree)
+    refused = call("writeArtifact", {"path": path, "text": "x", "overwrite": overwrite}, writing(tree))
+    assert isinstance(refused, WaitError), refused
+    assert written(tree) == before
+
+
+def test_a_file_is_written_and_not_over_another(tree: Path) -> None:
+    done = call("writeArtifact", {"path": "new/deep/file.txt", "text": "żółw"}, writing(tree))
+    assert done == {"path": "new/deep/file.txt", "bytes": 7, "hash": digest("żółw".encode())}
+    refused = call("writeArtifact", {"path": "a.txt", "text": "x"}, writing(tree))
+    assert isinstance(refused, WaitError)
+    assert "it exists: give overwrite: true" in refused.message
+    assert (tree / "a.txt").read_text() == "żółw 🐢\n"
+    assert call("writeArtifact", {"path": "a.txt", "text": "x", "overwrite": True}, writing(tree))["bytes"] == 1
+    assert (tree / "a.txt").read_text() == "x"
+    assert list(tree.rglob("*.tmp")) == []
+    assert isinstance(call("writeArtifact", {"path": "x", "text": "x"}, Authority()), DeniedError)
+
+
+KILL = """
+import os, signal, sys
+number, seen = int(sys.argv[1]), 0
+def counted(real):
+    def operation(*arguments, **options):
+        global seen
+        seen += 1
+        if seen == number: os.kill(os.getpid(), signal.SIGKILL)
+        return real(*arguments, **options)
+    return operation
+for name in ("open", "write", "fsync", "replace", "link", "unlink", "mkdir"):
+    setattr(os, name, counted(getattr(os, name)))
+from cruft_sched.tools.authority import Authority
+from cruft_sched.tools import write_artifact
+seen = 0
+write_artifact._write("below/file", b"n" * 100, Authority(write=(sys.argv[2],)), overwrite=sys.argv[3] == "over")
+"""
+
+
+@pytest.mark.parametrize("how", ["over", "new"])
+def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(how: str, tmp_path: Path) -> None:
+    number, code = 1, -9
+    while code == -9:
+        root = tmp_path / str(number)
+        (root / "below").mkdir(parents=True)
+        if how == "over":
+            (root / "below" / "file").write_bytes(b"o" * 100)
+        code = subprocess.run([sys.executable, "-c", KILL, str(number), str(root), how], check=False).returncode
+        there = [path.read_bytes() for path in root.glob("below/file")]
+        assert there in (([b"o" * 100],) if how == "over" else ([],)) or there == [b"n" * 100]
+        number += 1
+    assert (code, there) == (0, [b"n" * 100])
+    assert number > 7
+
+
 AGENTS = {
     "agent.js": """
 const list = (await callTool("listFiles", {path: "notes"})).entries.map((e) => e.path);
@@ -227,3 +316,39 @@ def test_an_agent_reads_its_notes_and_nothing_of_ours(name: str, tmp_path: Path)
     assert job["result"] == expected | {"late": "one"}
     kinds = [line["type"] for line in project.audit()]
     assert kinds.count("tool_denial") == 5 * 3 - 1  # in the first run there was no store yet
+
+
+WRITERS = {
+    "agent.js": """
+const args = {path: "notes/one.txt", text: "one"};
+const r = context.scheduler_resume;
+if (r) close([r.result.bytes, r.error ?? null]);
+else if (typeof scheduler === "undefined") close((await callTool("writeArtifact", args)).bytes);
+else {
+  const refused = await callTool("writeArtifact", args).catch((e) => e.disposition);
+  emit({refused}); scheduler.callTool("writeArtifact", {...args, path: "notes/two.txt"});
+}
+""",
+    "agent.py": """
+args = {"path": "notes/one.txt", "text": "one"}
+r = context.get("scheduler_resume")
+if r: close([r["result"]["bytes"], r.get("error")])
+elif "scheduler" not in globals(): close(call_tool("writeArtifact", args)["bytes"])
+else:
+    try: call_tool("writeArtifact", args)
+    except ToolError as error: emit({"refused": error.disposition})
+    scheduler.call_tool("writeArtifact", {**args, "path": "notes/two.txt"})
+""",
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_an_agent_writes_in_a_run_and_durably_in_a_job(name: str, tmp_path: Path) -> None:
+    project = Project(tmp_path, WRITERS[name], name, tools=["writeArtifact"], fs_write=["out"])
+    assert cruft("agent", "run", "--policy", str(project.policy)).json["result"] == 3
+    project.start()
+    for _ in range(2):
+        assert schedule("tick", "job", "--store", project.root).code == 0
+    assert schedule("status", "job", "--store", project.root).json["result"] == [3, None]
+    assert project.events() == [{"refused": "denied"}]
+    assert sorted(path.name for path in (tmp_path / "out" / "notes").iterdir()) == ["one.txt", "two.txt"]
