@@ -97,6 +97,7 @@ def opened(root: str, parts: Sequence[str], shut: frozenset[tuple[int, int]], fl
     of reach, OSError where it is not there."""
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        check_reach(fd, shut)
         for at, part in enumerate(parts):
             kind = flags if at == len(parts) - 1 else os.O_RDONLY | os.O_DIRECTORY
             below = os.open(part, kind | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)

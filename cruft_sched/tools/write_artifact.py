@@ -53,6 +53,7 @@ def _folder(root: str, above: list[str], shut: frozenset[tuple[int, int]]) -> in
     os.makedirs(root, mode=0o755, exist_ok=True)
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        check_reach(fd, shut)
         for part in above:
             with suppress(FileExistsError):
                 os.mkdir(part, 0o755, dir_fd=fd)

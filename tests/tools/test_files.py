@@ -198,6 +198,10 @@ def test_another_store_is_out_of_reach(tree: Path) -> None:
     assert isinstance(call("readFile", {"path": "docs/other/key"}, opened(tree)), DeniedError)
     listed = call("listFiles", {"path": "docs"}, opened(tree))
     assert [entry["path"] for entry in listed["entries"]] == ["docs/b.md", "docs/deep/c.md"]
+    at_root = Authority(read=(str(tree / "docs" / "other"),), write=(str(tree / "docs" / "other"),))
+    assert isinstance(call("readFile", {"path": "key"}, at_root), DeniedError)
+    assert isinstance(call("listFiles", {}, at_root), DeniedError)
+    assert isinstance(call("writeArtifact", {"path": "new", "text": "x"}, at_root), DeniedError)
     new = {"path": "docs/other/jobs/x/manifest.json", "text": "x"}
     assert isinstance(call("writeArtifact", new, writing(tree)), DeniedError)
 
