@@ -41,7 +41,7 @@ def tools() -> str:
     """The catalogue of tools."""
     rows = ["| tool | effect | does | needs of the policy | a check can compare |", "|---|---|---|---|---|"]
     for tool in list_tools().tools:
-        effect = tool.effect + (", idempotent" if tool.effect == "write" and tool.idempotent else "")
+        effect = tool.effect + (", idempotent" if tool.effect == "write" and tool.repeatable else "")
         needs, checkable = (", ".join(f"`{name}`" for name in names) for names in (tool.needs, tool.checkable))
         rows.append(f"| `{tool.name}` | {effect} | {tool.about} | {needs} | {checkable} |")
     return "\n".join(rows)

@@ -24,10 +24,9 @@ Around = Callable[[int, str, Operation], Operation]
 class Seam:
     """Stands between the stores and the disk."""
 
-    def __init__(self, fault: Callable[[int, str], None] | None = None, around: Around | None = None) -> None:
-        """`fault` is called before each operation; `around` takes its place."""
+    def __init__(self, around: Around | None = None) -> None:
+        """`around` says what is done in the place of each operation."""
         self.seen: list[str] = []
-        self._fault = fault
         self._around = around
         self._real = {name: getattr(disk, name) for name in disk.OPERATIONS}
 
@@ -44,32 +43,30 @@ class Seam:
         def operation(*arguments: Any, **options: Any) -> Any:
             number = len(self.seen)
             self.seen.append(name)
-            if self._fault is not None:
-                self._fault(number, name)
             chosen = real if self._around is None else self._around(number, name, real)
             return chosen(*arguments, **options)
 
         return operation
 
 
-def failing(number: int, code: int) -> Callable[[int, str], None]:
-    """A fault that makes operation `number` fail."""
+def before(hook: Callable[[int, str], None]) -> Around:
+    """Call a test's own function before each operation, which it can keep from being done."""
 
-    def fault(seen: int, _name: str) -> None:
-        if seen == number:
-            raise OSError(code, os.strerror(code))
+    def around(number: int, name: str, real: Operation) -> Operation:
+        hook(number, name)
+        return real
 
-    return fault
+    return around
 
 
-def killing(number: int) -> Callable[[int, str], None]:
-    """A fault that ends this process, as a power cut would, before operation `number`."""
+def failing(number: int, code: int) -> Around:
+    """Make operation `number` fail."""
+    return befalling("fail", number, code=code)
 
-    def fault(seen: int, _name: str) -> None:
-        if seen == number:
-            die()
 
-    return fault
+def killing(number: int) -> Around:
+    """End this process, as a power cut would, before operation `number`."""
+    return befalling("kill", number)
 
 
 def die() -> None:
@@ -154,7 +151,7 @@ def main() -> None:
     number, what, *arguments = sys.argv[1:]
     code = 0 if what in FAULTS or what == "count" else getattr(errno, what)
     around = None if what == "count" else befalling("fail" if code else what, int(number), code=code)
-    with Seam(around=around) as seam:
+    with Seam(around) as seam:
         code = run(arguments)
     if what == "count":
         sys.stderr.write(f"{len(seam.seen)}\n")

@@ -17,7 +17,8 @@ KINDS = {
     "tool_error": "`tool`, `error`",
     "tool_timeout": "`tool`, `error`",
     "tool_invalid_args": "`tool`, `error`",
-    "tool_denial": "`tool`, `args`, `message`: in place of a `tool_call`",
+    "tool_denial": "`tool`, `args`, `message`: in place of a `tool_call`, or after it where the tool "
+    "refused what its arguments name",
     "import_denial": "`specifier`: the agent asked for a module that the policy does not admit (cut at 200 characters)",
     "budget_exceeded": "`budget`, `limit`, `attempted`",
     "scheduler_await": "`request`",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from cruft_sched.errors import DataError
 from cruft_sched.stores.audit_log import check_log
 from cruft_sched.stores.session import lock_path
+from cruft_sched.tools.authority import is_store
 
 
 def check_audit_place(path: str, others: Sequence[str]) -> None:
@@ -44,5 +45,11 @@ def _check_place(path: str, what: str, todo: str) -> None:
 
 
 def _is_store(folder: str) -> bool:
-    folders = all(os.path.isdir(os.path.join(folder, name)) for name in ("jobs", "objects"))
-    return folders and os.path.isfile(os.path.join(folder, "lock"))
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        return False  # it is still to be made, or nothing can be written below it either
+    try:
+        return is_store(fd)
+    finally:
+        os.close(fd)

@@ -11,7 +11,7 @@ from cruft_sched.core import ids, lifecycle
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.ops.context import parse_context
 from cruft_sched.ops.policy_paths import executables, hash_executable
-from cruft_sched.ops.project import compact, read_project
+from cruft_sched.ops.project import Project, compact, read_project
 from cruft_sched.ops.texts import checked
 from cruft_sched.stores.file import FileStore
 
@@ -54,9 +54,7 @@ def start(
     store = FileStore.create(root, key_file)
     policy_hash = store.put_object(project.policy_source.data)
     agent_hash = store.put_object(project.agent_source.data)
-    bound = {path: store.put_object(source.data) for path, source in project.admitted_sources.items()}
-    folder = os.path.dirname(project.policy_source.path)
-    bound |= {path: hash_executable(path) for path in executables(project.policy, folder)}
+    bound = _bind(store, project)
     job_id = job_id or ids.new_job_id(policy_hash, agent_hash, os.urandom(16))
     now = clock.now_ms()
     manifest = Manifest(
@@ -79,3 +77,11 @@ def start(
     )
     store.create_job(lifecycle.created(manifest))
     return Started(job_id=job_id, status="created", store=store.root, manifest=store.manifest_path(job_id))
+
+
+def _bind(store: FileStore, project: Project) -> dict[str, str]:
+    """Keep what the policy admits beside the agent, and return the hash of each file by its path. Programs are hashed
+    where they lie."""
+    folder = os.path.dirname(project.policy_source.path)
+    kept = {path: store.put_object(source.data) for path, source in project.admitted_sources.items()}
+    return kept | {path: hash_executable(path) for path in executables(project.policy, folder)}

@@ -11,15 +11,16 @@ from cruft_sched.tools.registry import TOOLS, Effect, Tool
 
 
 class ToolReport(Struct, frozen=True, kw_only=True):
-    """One tool. `args` is the JSON Schema of its arguments; `needs` are the policy's fields that give it authority;
-    `checkable`, the fields of its result that a check can compare."""
+    """One tool. `args` is the JSON Schema of its arguments; `repeatable`: a call that may have run can be made again;
+    `needs` are the policy's fields that give it authority; `checkable`, the fields of its result that a check can
+    compare."""
 
     type: str = "agent_tool"
     schema_version: int = 1
     name: str
     about: str
     effect: Effect
-    idempotent: bool
+    repeatable: bool
     needs: list[str]
     checkable: list[str]
     args: dict[str, Any]
@@ -52,7 +53,7 @@ def _report(name: str, tool: Tool) -> ToolReport:
         name=name,
         about=tool.about,
         effect=tool.effect,
-        idempotent=tool.idempotent,
+        repeatable=tool.repeatable,
         needs=["tools", *tool.needs],
         checkable=list(tool.checkable),
         args=tool.args,

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
+from cruft_sched.core.awaits import DeniedError, WaitError
 from cruft_sched.tools.globs import matches
 
 MAX_PATH_CHARS = 4096
@@ -60,6 +61,13 @@ class DeniedPathError(Exception):
     """A path that the policy does not open. The message says why."""
 
 
+def refusal(tool: str, path: str, error: DeniedPathError | OSError | ValueError) -> WaitError:
+    """What a tool gives back for a path that it does nothing with."""
+    said = error.strerror if isinstance(error, OSError) else error
+    kind = DeniedError if isinstance(error, DeniedPathError) else WaitError
+    return kind(message=f"{tool}: {path[:200]!a}: {said}", disposition="error", tool=tool)
+
+
 def parts_of(path: str) -> list[str]:
     """The names in a path that starts at a root. Raises DeniedPathError."""
     if "\0" in path or not 0 < len(path) <= MAX_PATH_CHARS:
@@ -80,11 +88,12 @@ def parts_of(path: str) -> list[str]:
 def check_reach(fd: int, shut: frozenset[tuple[int, int]]) -> None:
     """Raise DeniedPathError where this is out of reach: one of these, or a store, be it another one."""
     found = os.fstat(fd)
-    if (found.st_dev, found.st_ino) in shut or (stat.S_ISDIR(found.st_mode) and _is_store(fd)):
+    if (found.st_dev, found.st_ino) in shut or (stat.S_ISDIR(found.st_mode) and is_store(fd)):
         raise DeniedPathError("it is out of reach of any tool")
 
 
-def _is_store(folder: int) -> bool:
+def is_store(folder: int) -> bool:
+    """Whether an open folder has what every store has."""
     with suppress(OSError):
         kinds = [stat.S_IFMT(os.stat(name, dir_fd=folder).st_mode) for name in ("jobs", "objects", "lock")]
         return kinds == [stat.S_IFDIR, stat.S_IFDIR, stat.S_IFREG]

@@ -9,8 +9,8 @@ from contextlib import suppress
 
 from msgspec import Raw
 
-from cruft_sched.core.awaits import DeniedError, WaitError
-from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, opened, parts_of
+from cruft_sched.core.awaits import WaitError
+from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, opened, parts_of, refusal
 from cruft_sched.tools.globs import matches
 from cruft_sched.tools.registry import Call, as_json
 
@@ -26,11 +26,8 @@ def run(call: Call) -> Raw | WaitError:
     path = call.args.get("path", "")
     try:
         found = _all(path, call)
-    except DeniedPathError as denied:
-        return DeniedError(message=f"listFiles: {path[:200]!a}: {denied}", disposition="error", tool=NAME)
-    except (ValueError, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        return WaitError(message=f"listFiles: {path[:200]!a}: {said}", disposition="error", tool=NAME)
+    except (DeniedPathError, ValueError, OSError) as error:
+        return refusal(NAME, path, error)
     glob, after, limit = call.args.get("glob"), call.args.get("after", ""), int(call.args.get("limit", DEFAULT_LIMIT))
     names = sorted(name for name in found if name > after and (glob is None or matches(glob, name)))
     shown = names[:limit]

@@ -7,8 +7,8 @@ import stat
 
 from msgspec import Raw
 
-from cruft_sched.core.awaits import DeniedError, WaitError
-from cruft_sched.tools.authority import Authority, DeniedPathError, opened, parts_of
+from cruft_sched.core.awaits import WaitError
+from cruft_sched.tools.authority import Authority, DeniedPathError, opened, parts_of, refusal
 from cruft_sched.tools.registry import Call, as_json
 
 NAME = "readFile"
@@ -22,11 +22,8 @@ def run(call: Call) -> Raw | WaitError:
     path, authority = call.args["path"], call.authority()
     try:
         return _read(path, call, authority)
-    except DeniedPathError as denied:
-        return DeniedError(message=f"readFile: {path[:200]!a}: {denied}", disposition="error", tool=NAME)
-    except (ValueError, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        return WaitError(message=f"readFile: {path[:200]!a}: {said}", disposition="error", tool=NAME)
+    except (DeniedPathError, ValueError, OSError) as error:
+        return refusal(NAME, path, error)
 
 
 def _read(path: str, call: Call, authority: Authority) -> Raw:

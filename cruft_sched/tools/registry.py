@@ -88,49 +88,42 @@ def _of(module: str) -> Callable[[Call], Raw | WaitError]:
     return run
 
 
+_TEXT = {"type": "string"}
+_SIZE = {"type": "integer", "minimum": 0}
+_READS = ("fs_read", "fs_read_include", "fs_read_exclude")
+
+
+def _fields(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of an object that has these fields, and no others."""
+    return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
+
+
 TOOLS: dict[str, Tool] = {
-    "echo": Tool(run=_of("echo"), about="gives its arguments back", idempotent=True),
-    "fail": Tool(run=_of("fail"), about="always goes wrong, in the same way", idempotent=True),
+    "echo": Tool(run=_of("echo"), about="gives its arguments back"),
+    "fail": Tool(run=_of("fail"), about="always goes wrong, in the same way"),
     "slow": Tool(
         run=_of("slow"),
         about="takes `delay_ms` and gives `value` back; longer than its `timeout_ms` (250), it times out",
-        idempotent=True,
-        args={
-            "type": "object",
-            "properties": {"delay_ms": {"type": "integer", "minimum": 0}, "value": {}},
-        },
+        args={"type": "object", "properties": {"delay_ms": _SIZE, "value": {}}},
         checkable=("ok", "value"),
     ),
     "readFile": Tool(
         run=_of("read_file"),
         about="gives a text file below one of `fs_read`, or a page of it",
-        needs=("fs_read", "fs_read_include", "fs_read_exclude"),
-        args={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "offset": {"type": "integer", "minimum": 0},
-                "limit": {"type": "integer", "minimum": 1},
-            },
-            "required": ["path"],
-            "additionalProperties": False,
-        },
+        needs=_READS,
+        args=_fields("path", path=_TEXT, offset=_SIZE, limit={"type": "integer", "minimum": 1}),
         checkable=("text", "bytes"),
     ),
     "listFiles": Tool(
         run=_of("list_files"),
         about="lists the files that `readFile` could read",
-        needs=("fs_read", "fs_read_include", "fs_read_exclude"),
-        args={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "glob": {"type": "string", "maxLength": 1000},
-                "after": {"type": "string"},
-                "limit": {"type": "integer", "minimum": 1, "maximum": 10_000},
-            },
-            "additionalProperties": False,
-        },
+        needs=_READS,
+        args=_fields(
+            path=_TEXT,
+            glob={"type": "string", "maxLength": 1000},
+            after=_TEXT,
+            limit={"type": "integer", "minimum": 1, "maximum": 10_000},
+        ),
         checkable=("entries",),
     ),
     "writeArtifact": Tool(
@@ -138,16 +131,7 @@ TOOLS: dict[str, Tool] = {
         about="writes a text file below one of `fs_write`, whole or not at all",
         effect="write",
         needs=("fs_write",),
-        args={
-            "type": "object",
-            "properties": {
-                "path": {"type": "string"},
-                "text": {"type": "string"},
-                "overwrite": {"type": "boolean"},
-            },
-            "required": ["path", "text"],
-            "additionalProperties": False,
-        },
+        args=_fields("path", "text", path=_TEXT, text=_TEXT, overwrite={"type": "boolean"}),
         checkable=("bytes", "hash"),
     ),
 }

@@ -9,8 +9,8 @@ from contextlib import suppress
 from blake3 import blake3
 from msgspec import Raw
 
-from cruft_sched.core.awaits import DeniedError, WaitError
-from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, parts_of
+from cruft_sched.core.awaits import WaitError
+from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, parts_of, refusal
 from cruft_sched.tools.registry import Call, as_json
 
 NAME = "writeArtifact"
@@ -24,11 +24,8 @@ def run(call: Call) -> Raw | WaitError:
     try:
         data = call.args["text"].encode()
         _write(path, data, call.authority(), overwrite=call.args.get("overwrite", False))
-    except DeniedPathError as denied:
-        return DeniedError(message=f"writeArtifact: {path[:200]!a}: {denied}", disposition="error", tool=NAME)
-    except (ValueError, OSError) as error:
-        said = error.strerror if isinstance(error, OSError) else error
-        return WaitError(message=f"writeArtifact: {path[:200]!a}: {said}", disposition="error", tool=NAME)
+    except (DeniedPathError, ValueError, OSError) as error:
+        return refusal(NAME, path, error)
     return as_json({"path": path, "bytes": len(data), "hash": f"blake3:{blake3(data).hexdigest()}"})
 
 
@@ -50,7 +47,7 @@ def _write(path: str, data: bytes, authority: Authority, *, overwrite: bool) -> 
 
 def _folder(root: str, above: list[str], shut: frozenset[tuple[int, int]]) -> int:
     """The folder that the file goes into, made with those above it where they are missing, and through no link."""
-    os.makedirs(root, mode=0o755, exist_ok=True)
+    _make_root(root)
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         check_reach(fd, shut)
@@ -69,6 +66,21 @@ def _folder(root: str, above: list[str], shut: frozenset[tuple[int, int]]) -> in
         os.close(fd)
         raise
     return fd
+
+
+def _make_root(root: str) -> None:
+    """Make a root that is missing, and what is missing above it, durably."""
+    if os.path.isdir(root):
+        return
+    above = os.path.dirname(root)
+    _make_root(above)
+    with suppress(FileExistsError):
+        os.mkdir(root, 0o755)
+    fd = os.open(above, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _check_place(fd: int, name: str, shut: frozenset[tuple[int, int]]) -> None:

@@ -8,6 +8,7 @@ import sys
 from cruft_sched.turns.compartment.confine import confine, separate
 from cruft_sched.turns.compartment.kernel import CompartmentError
 from cruft_sched.turns.host import Host, read_frame
+from cruft_sched.turns.program import Program
 from cruft_sched.turns.wire import NOT_READY, unpack
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
@@ -36,7 +37,7 @@ def main() -> NoReturn:
         limits = {name: int(value) for name, value in head.items() if name.startswith("max_")}
         host = Host(job_pipe, out_pipe, limits, state)
         scheduled = head["scheduled"] == "1"
-        run = prepare(host, source, context, scheduled=scheduled, limits=limits, modules=modules, entry=entry)
+        run = prepare(host, Program(source, context, entry, scheduled=scheduled, limits=limits, modules=modules))
         level = _confine(head, pipes=(job_pipe, out_pipe), memory_bytes=limits["max_rss_mb"] * _MIB)
     except CompartmentError as error:
         _unready(out_pipe, str(error))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+    from cruft_sched.turns.program import Program
+
 _MIB = 1 << 20
 _STACK_BYTES = 1 * _MIB
 _CONTROLS = ("watch", "broken", "finish")
@@ -27,40 +29,31 @@ _CALLS = (
 )
 
 
-def prepare(
-    host: Host,
-    source: str,
-    context: str,
-    *,
-    scheduled: bool,
-    limits: dict[str, int],
-    modules: dict[str, str],
-    entry: str = "",
-) -> Callable[[], NoReturn]:
+def prepare(host: Host, program: Program) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     engine = _quickjs.Context()
-    engine.set_memory_limit(limits["max_rss_mb"] * _MIB)
+    engine.set_memory_limit(program.limits["max_rss_mb"] * _MIB)
     engine.set_max_stack_size(min(_STACK_BYTES, _half_of_our_stack()))
     for name in _CALLS:
         engine.add_callable(f"__{name}", getattr(host, name))
     calls = "[" + ",".join(f'"{name}"' for name in _CALLS) + "]"
-    control = engine.eval(_read_prelude())(calls, context, scheduled)
+    control = engine.eval(_read_prelude())(calls, program.context, program.scheduled)
     watch, broken, finish = map(engine.eval("(control) => (name) => control[name]")(control), _CONTROLS)
 
     unhandled = rejections.watch(engine)
-    programs = [f"import {encode_basestring_ascii(entry)}", source] if entry else [source]
-    loader = _admit(engine, host, modules)
-    counter = _count_steps(engine, host, limits)
+    first = [f"import {encode_basestring_ascii(program.entry)}"] if program.entry else []
+    loader = _admit(engine, host, program.modules)
+    counter = _count_steps(engine, host, program.limits)
 
     def run() -> NoReturn:
         _kept = loader, counter  # the engine calls them
         try:
             microtasks = 0
-            for program in programs:
-                watch(engine.module(program))
+            for source in (*first, program.source):
+                watch(engine.module(source))
                 while engine.execute_pending_job():
                     microtasks += 1
-                    if microtasks > limits["max_microtasks"]:
+                    if microtasks > program.limits["max_microtasks"]:
                         host.over("max_microtasks", microtasks)
         except _quickjs.JSException as error:  # it does not compile, or the engine itself gave up
             broken(*_parts(str(error)))

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
     from cruft_sched.turns.host import Host
+    from cruft_sched.turns.program import Program
 
 _FILE = "agent.py"
 _LIBRARIES = ("libz.so.1", "libbz2.so.1.0", "liblzma.so.5", "libuuid.so.1")
@@ -35,42 +36,33 @@ _SPEAKING = (
 )
 
 
-def prepare(
-    host: Host,
-    source: str,
-    context: str,
-    *,
-    scheduled: bool,
-    limits: dict[str, int],
-    modules: dict[str, str],
-    entry: str = "",
-) -> Callable[[], NoReturn]:
+def prepare(host: Host, program: Program) -> Callable[[], NoReturn]:
     """Everything up to, and without, the agent's first line. The function that is returned runs the agent."""
     _one_thread_at_a_time(host)
     _load_libraries()
     _withdraw()
     redirect(host)
-    sys.meta_path.append(AdmittedModules(host, modules))
+    sys.meta_path.append(AdmittedModules(host, program.modules))
     closing = Closing()
     module = sys.modules["__main__"] = type(sys)("__main__")
     names = module.__dict__
-    names["__loader__"] = type("loader", (), {"get_source": lambda _name: source})  # what tracebacks quote from
-    names |= {"context": deep_freeze(parse(context)), "state": _state(host, closing)}
+    names["__loader__"] = type("loader", (), {"get_source": lambda _name: program.source})  # what tracebacks quote from
+    names |= {"context": deep_freeze(parse(program.context)), "state": _state(host, closing)}
     names |= _functions(host, closing) | {"ToolError": ToolError}
     names |= {name: closing.ends(name, import_value) for name in ("importValue", "import_value")}
-    if scheduled:
+    if program.scheduled:
         names["scheduler"] = scheduler(host, closing)
-    _bound_memory(limits["max_rss_mb"] * _MIB)
-    step = _step_counter(host, limits["max_steps"]) if "max_steps" in limits else None
+    _bound_memory(program.limits["max_rss_mb"] * _MIB)
+    step = _step_counter(host, program.limits["max_steps"]) if "max_steps" in program.limits else None
     spare = [bytes(4 * _MIB)]  # never touched, so it costs nothing; room to tell of a MemoryError in
 
     def run() -> NoReturn:
         try:
-            code = compile(source.removeprefix("\ufeff"), _FILE, "exec", dont_inherit=True)
+            code = compile(program.source.removeprefix("\ufeff"), _FILE, "exec", dont_inherit=True)
             try:
                 sys.settrace(step)
-                if entry:
-                    __import__(entry)
+                if program.entry:
+                    __import__(program.entry)
                 exec(code, names)  # noqa: S102
             finally:
                 sys.settrace(None)  # what an error takes to be told of is not the agent's

@@ -214,6 +214,9 @@ class TurnSession:
         self._note("tool_call", told)
         self.tools += 1
         outcome = self._perform(granted)
+        if isinstance(outcome, DeniedError):
+            self._note("tool_denial", {**told, "message": outcome.message})
+            return _answer({"error": Denied(message=outcome.message, tool=call.tool)})
         if isinstance(outcome, WaitError):
             self._note(_kind_of(outcome), {"tool": call.tool, "error": outcome})
             return _answer({"error": _told(outcome)})
@@ -332,8 +335,6 @@ def _kind_of(error: WaitError) -> str:
     """The kind of the audit log's line of a tool that went wrong."""
     if isinstance(error, InvalidArgsError):
         return "tool_invalid_args"
-    if isinstance(error, DeniedError):
-        return "tool_denial"
     return "tool_timeout" if error.disposition == "timeout" else "tool_error"
 
 

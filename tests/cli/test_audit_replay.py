@@ -187,7 +187,7 @@ import os, signal, sys
 from cruft_sched.clock import SystemClock
 from cruft_sched.ops.tick import tick
 from cruft_sched.stores.file import FileStore
-from tests.seam import Seam
+from tests.seam import Seam, before
 
 seen, after = [], []
 
@@ -198,7 +198,7 @@ def fault(_number, name):
         after.append(name)
     seen.append(name)
 
-with Seam(fault):
+with Seam(before(fault)):
     tick(FileStore(sys.argv[1]), "job", SystemClock())
 print(*after)
 """

@@ -104,7 +104,7 @@ SRI = "sha256-" + "A" * 43 + "="
 @pytest.mark.parametrize(
     ("agent", "specifiers"),
     [
-        ("agent.js", ["util", "./util.js", "../shared/util.js", "@scope/pkg", "lib/a.mjs", "os", "é", "a.b-c_d~1"]),
+        ("agent.js", ["util", "./util.js", "../common/util.js", "@scope/pkg", "lib/a.mjs", "os", "é", "a.b-c_d~1"]),
         ("agent.py", ["helper", "pkg", "pkg.sub", "pkg.sub.deep", "é", "_x"]),
     ],
 )

@@ -22,7 +22,7 @@ from cruft_sched.ops.submit_input import submit_input
 from cruft_sched.ops.sweep import Sweep, SweepOptions
 from cruft_sched.ops.tick import tick
 from cruft_sched.stores.file import FileStore
-from tests.seam import Seam
+from tests.seam import Seam, before
 from tests.support import Project
 
 MAX_TURNS = 7
@@ -77,7 +77,7 @@ class Machine(RuleBasedStateMachine):
                 raise PowerCut
 
         try:
-            with Seam(fault):
+            with Seam(before(fault)):
                 return action()
         except (PowerCut, CruftError) as error:
             return error

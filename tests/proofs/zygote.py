@@ -56,7 +56,7 @@ def _become(request: dict[str, Any], null: int, out: int, err: int, seen: int) -
         if "effects" in request:
             _append_to(request["effects"])
         fault = request.get("fault")
-        with Seam(around=befalling(**fault) if fault else None) as seam:
+        with Seam(befalling(**fault) if fault else None) as seam:
             code = app.run(request["arguments"])
         os.write(seen, json.dumps({"operations": seam.seen, "readings": len(readings)}).encode())
         sys.stdout.flush()

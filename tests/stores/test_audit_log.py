@@ -18,7 +18,7 @@ from cruft_sched.ops.audit_replay import AuditReplay, Replayed
 from cruft_sched.stores import disk
 from cruft_sched.stores.audit_log import AuditLog, check_log, rotated
 from cruft_sched.stores.audit_reader import LogReader
-from tests.seam import Seam, failing
+from tests.seam import Seam, before, failing
 
 ROOT = Path(__file__).parents[2]
 
@@ -183,7 +183,7 @@ def test_a_log_that_cannot_be_renamed_is_appended_to(tmp_path: Path) -> None:
     path = tmp_path / "audit.jsonl"
     with AuditLog(str(path)) as log:
         log.append(Chain("a").line("run_start", 1, {}))
-    with Seam(lambda _, name: refuse(name)), AuditLog(str(path), 10) as log:
+    with Seam(before(lambda _, name: refuse(name))), AuditLog(str(path), 10) as log:
         log.append(Chain("b").line("run_start", 1, {}))
     assert os.listdir(tmp_path) == ["audit.jsonl"]
     assert len(path.read_bytes().splitlines()) == 2

@@ -286,7 +286,7 @@ const list = (await callTool("listFiles", {path: "notes"})).entries.map((e) => e
 const text = (await callTool("readFile", {path: "notes/one.txt"})).text;
 const refused = [];
 for (const path of ["agent-policy.json", "agent.js", "audit.jsonl", "store/key", "../x"])
-  await callTool("readFile", {path}).catch((e) => refused.push(e.name));
+  await callTool("readFile", {path}).catch((e) => refused.push(e.disposition));
 let late = context.scheduler_resume;
 if (typeof scheduler !== "undefined" && !late) scheduler.callTool("readFile", {path: "notes/one.txt"});
 close({list, text, refused, late: late ? late.result.text : null});
@@ -297,7 +297,7 @@ text = call_tool("readFile", {"path": "notes/one.txt"})["text"]
 refused = []
 for path in ["agent-policy.json", "agent.py", "audit.jsonl", "store/key", "../x"]:
     try: call_tool("readFile", {"path": path})
-    except ToolError as error: refused.append(type(error).__name__)
+    except ToolError as error: refused.append(error.disposition)
 late = context.get("scheduler_resume")
 if "scheduler" in globals() and not late: scheduler.call_tool("readFile", {"path": "notes/one.txt"})
 close({"list": listed, "text": text, "refused": refused, "late": late and late["result"]["text"]})
@@ -311,15 +311,18 @@ def test_an_agent_reads_its_notes_and_nothing_of_ours(name: str, tmp_path: Path)
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "one.txt").write_text("one")
     ran = cruft("agent", "run", "--policy", str(project.policy))
-    expected = {"list": ["notes/one.txt"], "text": "one", "refused": ["ToolError"] * 5}
-    assert ran.json["result"] == expected | {"late": None}
+    expected = {"list": ["notes/one.txt"], "text": "one"}
+    no_store_yet = ["denied", "denied", "denied", "error", "denied"]
+    assert ran.json["result"] == expected | {"late": None, "refused": no_store_yet}
     project.start()
     for _ in range(2):
         assert schedule("tick", "job", "--store", project.root).code == 0
     job = schedule("status", "job", "--store", project.root).json
-    assert job["result"] == expected | {"late": "one"}
-    kinds = [line["type"] for line in project.audit()]
-    assert kinds.count("tool_denial") == 5 * 3 - 1  # in the first run there was no store yet
+    assert job["result"] == expected | {"late": "one", "refused": ["denied"] * 5}
+    denials = [line for line in project.audit() if line["type"] == "tool_denial"]
+    assert len(denials) == 4 + 5 + 5
+    assert denials[0]["args"] == {"path": "agent-policy.json"}
+    assert denials[0]["message"] == "readFile: 'agent-policy.json': it is out of reach of any tool"
 
 
 WRITERS = {

@@ -32,7 +32,7 @@ def _lines(tool: ToolReport) -> Text:
 
     from rich.text import Text
 
-    again = "may be called again" if tool.effect == "read" or tool.idempotent else "is never blindly called again"
+    again = "may be called again" if tool.repeatable else "is never blindly called again"
     lines = [
         f"{tool.name}: {tool.about}",
         f"effect: {tool.effect}; after a crash it {again}",
