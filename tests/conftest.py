@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    ):  # a script's background job: its children would ignore it, too
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--count") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Counter(config))
 
