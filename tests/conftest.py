@@ -21,9 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if (
-        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    ):  # a script's background job: its children would ignore it, too
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a background job of a script: so would our children
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--count") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Counter(config))

@@ -67,10 +67,12 @@ def read_file(path: str, max_bytes: int) -> bytes:
         os.close(fd)
 
 
-def sweep(folder: str) -> None:
-    """Remove what an interrupted write left in a folder. The caller holds the lock that its writers take."""
+def sweep(folder: str, of: str = "") -> None:
+    """Remove what an interrupted write left in a folder, or of the file called `of` alone. The caller holds the lock
+    that its writers take."""
+    start = f".{of}." if of else "."
     for name in os.listdir(folder):
-        if name.startswith(".") and name.endswith(TEMPORARY_SUFFIX):
+        if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX):
             _discard(os.path.join(folder, name))
 
 

@@ -97,8 +97,10 @@ def hold_session(path: str) -> Iterator[SessionFile]:
     there can be no such file."""
     with ExitStack() as stack:
         try:
-            atomic.make_folder(os.path.dirname(path))
+            folder, name = os.path.split(path)
+            atomic.make_folder(folder)
             stack.enter_context(locks.hold(lock_path(path), f"another run is using session {path}"))
+            atomic.sweep(folder, of=name)
         except OSError as error:
             raise _fault(path, error) from error
         yield SessionFile(path)

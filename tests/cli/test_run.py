@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -217,22 +216,6 @@ def test_a_disk_that_fails_at_any_step_leaves_a_session_of_before_or_after(tmp_p
         assert after == before + (not failed or last_step), seam.seen[number]
         assert [path.name for path in tmp_path.iterdir() if path.suffix == ".tmp"] == []
     assert [line["type"] for line in project.audit()].count("run_void") >= 3
-
-
-def test_a_kill_at_any_step_leaves_a_session_of_before_or_after(tmp_path: Path) -> None:
-    project = counting(tmp_path)
-    session = tmp_path / "session.json"
-    arguments = ["agent", "run", "--policy", str(project.policy), "--session-file", str(session)]
-    number, code, counted = 0, 137, 0
-    while code != 0:
-        command = [sys.executable, "-m", "tests.seam", str(number), "kill", *arguments]
-        code = subprocess.run(command, capture_output=True, check=False, cwd=Path(__file__).parents[2]).returncode
-        now = json.loads(session.read_text())["state"]["n"] if session.exists() else 0
-        assert now in (counted, counted + 1)
-        counted = now
-        number += 1
-    assert number > 10
-    assert run_once(project, "--session-file", str(session)).json["result"][0] == counted + 1
 
 
 @pytest.mark.parametrize("option", ["--audit-log", "--session-file"])

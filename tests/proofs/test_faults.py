@@ -64,10 +64,10 @@ def check_code(done: Done, fault: dict[str, Any]) -> None:
     assert done.code == (UNREADABLE[1] if unreadable else 74), (fault, done)
 
 
-def check_sentences(done: Done, fault: dict[str, Any]) -> None:
+def check_sentences(done: Done, fault: dict[str, Any], command: str = "cruft agent schedule ") -> None:
     """Every line says what happened and what to do next, and none that it was a bug."""
     for line in done.err.splitlines():
-        assert line.startswith("cruft agent schedule "), (fault, done)
+        assert line.startswith(command), (fault, done)
         if UNREADABLE[0] not in line:
             happened, todo = SAID[fault["code"]]
             assert happened in line, (fault, done)

@@ -100,12 +100,15 @@ class World:
         return self.run(self._scenario.command, self._scenario.jobs[0], fault=fault, **more)
 
     def run(self, arguments: tuple[str, ...], job_id: str, **more: Any) -> Done:
-        """Run a command line of `cruft agent schedule` in a process of its own."""
+        """Run a command line of `cruft agent schedule`, or of `cruft agent` where `group` is empty, in a process of
+        its own."""
+        group = more.pop("group", ("schedule",))
         names = {"store": str(self._now / "store"), "policy": str(self._now / "agent-policy.json"), "job": job_id}
+        names |= {"log": str(self._now / "audit.jsonl"), "session": str(self._now / "session.json")}
         if "{token}" in arguments:
             names["token"] = self._token(job_id)
         request: dict[str, Any] = {
-            "arguments": ["agent", "schedule", *(argument.format(**names) for argument in arguments)]
+            "arguments": ["agent", *group, *(argument.format(**names) for argument in arguments)]
         }
         if self._scenario.effects:
             request["effects"] = str(self._now / "effects")
