@@ -47,8 +47,7 @@ def start(
         ids.check_job_id(job_id)
     for text in (labels or {}).items():
         checked("=".join(text), "a label")
-    beside_policy = os.path.join(os.path.dirname(os.path.abspath(policy_path)), ".cruft", "agent-scheduler")
-    root = beside_policy if store_root is None else store_root
+    root = _beside(policy_path) if store_root is None else store_root
     project = read_project(policy_path, root)
     told = compact(project.policy.context | parse_context(context))
     store = FileStore.create(root, key_file)
@@ -77,6 +76,10 @@ def start(
     )
     store.create_job(lifecycle.created(manifest))
     return Started(job_id=job_id, status="created", store=store.root, manifest=store.manifest_path(job_id))
+
+
+def _beside(policy_path: str) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(policy_path)), ".cruft", "agent-scheduler")
 
 
 def _bind(store: FileStore, project: Project) -> dict[str, str]:
