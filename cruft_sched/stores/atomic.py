@@ -70,10 +70,14 @@ def read_file(path: str, max_bytes: int) -> bytes:
 def sweep(folder: str, of: str = "") -> None:
     """Remove what an interrupted write left in a folder, or of the file called `of` alone. The caller holds the lock
     that its writers take."""
+    for name in leavings(folder, of):
+        _discard(os.path.join(folder, name))
+
+
+def leavings(folder: str, of: str = "") -> list[str]:
+    """The names of what writes in a folder have begun, or left there."""
     start = f".{of}." if of else "."
-    for name in os.listdir(folder):
-        if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX):
-            _discard(os.path.join(folder, name))
+    return [name for name in os.listdir(folder) if name.startswith(start) and name.endswith(TEMPORARY_SUFFIX)]
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -226,6 +226,13 @@ class FileStore:
             atomic.sweep(self.root)
             atomic.replace(path, data, aside=self.root)
 
+    def sweep_root(self) -> None:
+        """Remove what an interrupted write left in the root, unless somebody is writing there."""
+        with suppress(OSError, CruftError):  # it is harmless, and the next command tries again
+            if atomic.leavings(self.root):
+                with locks.hold(os.path.join(self.root, "lock"), "busy"):
+                    atomic.sweep(self.root)
+
     def _beside(self, job_id: str, name: str) -> str:
         return os.path.join(self.folder(job_id), name)
 
@@ -243,6 +250,7 @@ class HeldJob:
         manifest = self.store.load(self._job_id)
         with _disk(f"sweep job {self._job_id}"):
             atomic.sweep(self.store.folder(self._job_id))
+        self.store.sweep_root()
         return manifest
 
     def commit(self, manifest: Manifest) -> Manifest:

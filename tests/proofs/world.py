@@ -78,6 +78,7 @@ class World:
         policy = {"schema_version": 1, "agent": name, "audit_log": "audit.jsonl", **scenario.policy}
         (self._now / "agent-policy.json").write_text(json.dumps(policy))
         self._tokens: dict[str, str] = {}
+        self._went_on = False
         for job_id in scenario.jobs:
             for step in scenario.before:
                 self._take(step, job_id)
@@ -116,6 +117,7 @@ class World:
 
     def finish(self, **more: Any) -> list[Manifest]:
         """Bring every job to its end, with fresh processes, and return them."""
+        self._went_on = False
         return [self._finish(job_id, **more) for job_id in self._scenario.jobs]
 
     def check(self, jobs: list[Manifest]) -> None:
@@ -146,6 +148,7 @@ class World:
             if job is not None and job.terminal:
                 return job
             done = self.run(self._scenario.command if job is None else self._next(job), job_id, **more)
+            self._went_on = True
             assert done.code in (0, 70), done.err
             assert done.err.count("\n") <= 1, done.err
         raise AssertionError(f"{job_id} does not come to its end: {self.store.load(job_id)}")
@@ -214,7 +217,7 @@ class World:
     def _check_folders(self, jobs: list[Manifest]) -> None:
         """Nothing is left behind: neither a temporary, nor a note."""
         store = self._now / "store"
-        if len(os.listdir(store)) > len(_IN_A_STORE):  # what is no job's is swept by the next command that writes there
+        if not self._went_on and len(os.listdir(store)) > len(_IN_A_STORE):  # it was killed in its last steps
             assert self.run(START, "last").code == 0
         assert sorted(os.listdir(store)) == _IN_A_STORE
         for job in jobs:
