@@ -7,7 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
-from cruft_sched.turns.compartment import identity, seccomp
+from cruft_sched.linux import identity
+from cruft_sched.turns.compartment import seccomp
 
 LANDLOCK = ("landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from cruft_sched.linux.kernel import CompartmentError
 from cruft_sched.turns.compartment.confine import confine, separate
-from cruft_sched.turns.compartment.kernel import CompartmentError
 from cruft_sched.turns.host import Host, read_frame
 from cruft_sched.turns.program import Program
 from cruft_sched.turns.wire import NOT_READY, unpack

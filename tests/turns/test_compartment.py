@@ -15,11 +15,11 @@ import pytest
 from msgspec import Raw
 
 from cruft_sched.core.policy import Budgets
+from cruft_sched.linux import kernel
+from cruft_sched.linux.kernel import CompartmentError
 from cruft_sched.ops.show_token import show_token
 from cruft_sched.ops.tick import tick
 from cruft_sched.turns import launcher
-from cruft_sched.turns.compartment import kernel
-from cruft_sched.turns.compartment.kernel import CompartmentError
 from tests.old_kernel import LANDLOCK
 from tests.support import PROGRAM, Project
 from tests.turns.test_child_process import gone

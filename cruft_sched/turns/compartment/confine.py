@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from cruft_sched.turns.compartment import identity, landlock, limits, seccomp
-from cruft_sched.turns.compartment.kernel import LESS, CompartmentError, call, processor
+from cruft_sched.linux import identity, landlock
+from cruft_sched.linux.kernel import LESS, CompartmentError, call, processor
+from cruft_sched.turns.compartment import limits, seccomp
 from cruft_sched.turns.wire import DRIVER_GONE
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms

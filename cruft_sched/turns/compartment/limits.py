@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import resource
 
-from cruft_sched.turns.compartment.kernel import call
+from cruft_sched.linux.kernel import call
 
 _CLOCK_MONOTONIC, _CLOCK_PROCESS_CPU = 1, 2
 _SIGKILL, _BY_SIGNAL = 9, 0

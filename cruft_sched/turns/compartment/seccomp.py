@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 
-from cruft_sched.turns.compartment.kernel import AUDIT_ARCH, CompartmentError, call, number, processor
+from cruft_sched.linux.kernel import AUDIT_ARCH, CompartmentError, call, number, processor
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from cruft_sched.turns.compartment.kernel import call, prctl
+from cruft_sched.linux.kernel import call, prctl
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the child 10 ms
 if TYPE_CHECKING:
