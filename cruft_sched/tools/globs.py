@@ -14,7 +14,13 @@ def matches(glob: str, path: str) -> bool:
     """Whether a path is of a glob, as in .gitignore: `*` and `?` stay within a name, `**` does not, `[ab]` is one of
     these, `[!ab]` none; a glob without a slash is matched against the last name alone."""
     subject = path if "/" in glob.rstrip("/") else path.rpartition("/")[2]
-    tokens = _tokens(glob.strip("/"))
+    return covers(glob.strip("/"), subject)
+
+
+def covers(glob: str, subject: str) -> bool:
+    """Whether a whole text is of a glob, character by character: nothing is special about a slash but that `*`, `?`
+    and `[ab]` do not stand for it."""
+    tokens = _tokens(glob)
     states = _closed({0}, tokens)
     for char in subject:
         states = _closed({to for state in states for to in _next(state, tokens, char)}, tokens)
