@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOBODY = 65534
-_PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVS = 1, 4, 38
+_PDEATHSIG, _DUMPABLE, _SUBREAPER, _NO_NEW_PRIVS = 1, 4, 36, 38
 _SIGKILL = 9
 _CAPABILITY_VERSION_3 = 0x20080522
 
@@ -53,9 +53,14 @@ def _can_read(path: str) -> bool:
     return True
 
 
-def die_with_driver() -> None:
+def die_with_driver(by_signal: int = _SIGKILL) -> None:
     """Be killed when the thread that started this process ends. Changing the identity would undo it. Raises OSError."""
-    prctl("PR_SET_PDEATHSIG", _PDEATHSIG, _SIGKILL)
+    prctl("PR_SET_PDEATHSIG", _PDEATHSIG, by_signal)
+
+
+def adopt_orphans() -> None:
+    """Be the parent of every descendant whose own parent ends. Raises OSError."""
+    prctl("PR_SET_CHILD_SUBREAPER", _SUBREAPER, 1)
 
 
 def hide_memory() -> None:

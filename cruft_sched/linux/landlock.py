@@ -46,12 +46,12 @@ def keep_within(reachable: Iterable[str]) -> int:
     return _restrict(reachable, ~(_MAKE_CHAR | _MAKE_BLOCK), tcp=0, scopes=_SIGNALS)
 
 
-def available() -> bool:
-    """Whether the kernel has Landlock."""
+def version() -> int:
+    """The kernel's ABI of Landlock; 0 where it has none."""
     try:
-        return call("landlock_create_ruleset", None, 0, _VERSION) > 0
+        return call("landlock_create_ruleset", None, 0, _VERSION)
     except OSError:
-        return False
+        return 0
 
 
 REMEDY = (
