@@ -18,6 +18,7 @@ AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 _NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "brk": (12, 214),
+    "capget": (125, 90),
     "capset": (126, 91),
     "clock_getres": (229, 114),
     "clock_gettime": (228, 113),

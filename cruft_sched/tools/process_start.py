@@ -32,6 +32,7 @@ def become(program: int, head: dict[str, int], lists: list[list[bytes]], fault: 
             os._exit(1)
         if head["abi"]:
             landlock.keep_within(map(os.fsdecode, reachable))
+            identity.drop_ways_around()
         _execute(program, path, head, [path, *args], dict(map(_pair, env)))
         words = ""
     except CompartmentError as error:
