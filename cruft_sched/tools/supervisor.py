@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # the same without its enumerations, which would cost 3 ms
 
-_LOOK_MS, _KILL_MS = 50, 5
+_LOOK_MS, _GROWING_MS, _KILL_MS = 50, 5, 5
+"""How often the processes are counted, and how often while they grow in number: a fork bomb doubles in a moment."""
+
 _AHEAD = 15
 """How much more of the processor this process asks for than the program, as root: it is to win against a fork bomb."""
 
@@ -93,6 +95,7 @@ class _Family:
         self._wake = wake
         self._head = head
         self._deadline = time.monotonic() + head["timeout_ms"] / 1000
+        self._look_ms, self._look_at, self._count = _LOOK_MS, 0.0, 1
         self._pid = 0
         self._faults = b""
         self._code: int | None = None
@@ -123,9 +126,8 @@ class _Family:
         poll = select.poll()
         for descriptor in (self._control, self._wake, faults):
             poll.register(descriptor, select.POLLIN)
-        look_at = 0.0
         while True:
-            ready = dict(poll.poll(_LOOK_MS))
+            ready = dict(poll.poll(self._look_ms))
             if faults in ready:
                 piece = os.read(faults, 4096)
                 self._faults += piece
@@ -141,10 +143,15 @@ class _Family:
                 return TOLD
             if now > self._deadline:
                 return TIMEOUT
-            if now >= look_at:
-                look_at = now + _LOOK_MS / 1000
-                if sum(1 for _ in descendants()) > self._head["max_processes"]:
-                    return CROWD
+            if now >= self._look_at and self._too_many(now):
+                return CROWD
+
+    def _too_many(self, now: float) -> bool:
+        count = sum(1 for _ in descendants())
+        self._look_ms = _GROWING_MS if count > self._count else _LOOK_MS
+        self._look_at = now + self._look_ms / 1000
+        self._count = count
+        return count > self._head["max_processes"]
 
     def _ask_to_end(self) -> None:
         """Let the program put things in order, for a moment."""
