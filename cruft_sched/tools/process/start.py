@@ -7,7 +7,7 @@ import resource
 
 from cruft_sched.linux import identity, landlock
 from cruft_sched.linux.kernel import CompartmentError
-from cruft_sched.tools.process_wire import FAULT, UNAVAILABLE, same_file
+from cruft_sched.tools.process.wire import FAULT, UNAVAILABLE, same_file
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the supervisor 10 ms
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from cruft_sched.tools.process_run import ProcessOrder
-from tests.tools.running import order, run
+from cruft_sched.tools.process.run import ProcessOrder
+from tests.tools.process.running import order, run
 
 GIT = shutil.which("git")
 pytestmark = pytest.mark.skipif(GIT is None, reason="there is no git here")

@@ -15,16 +15,16 @@ from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 
 from cruft_sched.errors import DataError, SystemFailedError, UnavailableError, UsageError
-from cruft_sched.tools import process_wire as wire
-from cruft_sched.tools.executable import check_program, is_script, opened_program
-from cruft_sched.tools.process_order import Output, ProcessOrder, ProcessResult, Signal, order_fault
-from cruft_sched.tools.process_pipes import Capture, Feed
-from cruft_sched.tools.reach import reachable
+from cruft_sched.tools.process import wire
+from cruft_sched.tools.process.executable import check_program, is_script, opened_program
+from cruft_sched.tools.process.order import Output, ProcessOrder, ProcessResult, Signal, order_fault
+from cruft_sched.tools.process.pipes import Capture, Feed
+from cruft_sched.tools.process.reach import reachable
 
 __all__ = ["Output", "ProcessOrder", "ProcessResult", "Signal", "run_process"]
 
-_BOOT = "import sys; sys.path.insert(0, sys.argv[4]); from cruft_sched.tools.supervisor import main; main()"
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+_BOOT = "import sys; sys.path.insert(0, sys.argv[4]); from cruft_sched.tools.process.supervisor import main; main()"
+_PACKAGE = os.path.abspath(os.path.join(__file__, "..", "..", "..", ".."))
 _ASK_S = 0.05
 _SUPERVISOR_GRACE_MS = 500
 """How long after the driver should have ended the program its supervisor does it."""

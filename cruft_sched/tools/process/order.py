@@ -8,7 +8,7 @@ import re
 from msgspec import Struct
 
 from cruft_sched.core.policy import Isolation
-from cruft_sched.tools.arguments import MAX_ARG_BYTES, MAX_ARGS, text_fault
+from cruft_sched.tools.process.arguments import MAX_ARG_BYTES, MAX_ARGS, text_fault
 
 _HASH = re.compile(r"blake3:[0-9a-f]{64}\Z")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cruft_sched.tools.arguments import args_fault
+from cruft_sched.tools.process.arguments import args_fault
 
 GIT = ["log", "fetch", "origin", "--oneline", "--format=*", "--max-count=[0-9]", "src/**", "*.md", "v?.?", "--"]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from cruft_sched.tools.process_run import ProcessOrder, ProcessResult, run_process
+from cruft_sched.tools.process.run import ProcessOrder, ProcessResult, run_process
 
 PYTHON = os.path.realpath(sys.executable)
 

@@ -14,9 +14,9 @@ import time
 
 from cruft_sched.linux import identity, landlock
 from cruft_sched.linux.kernel import CompartmentError
-from cruft_sched.tools.descendants import can_be_listed, descendants, kill
-from cruft_sched.tools.process_start import become
-from cruft_sched.tools.process_wire import CROWD, EXIT, FAULT, TIMEOUT, TOLD, UNAVAILABLE, read_order
+from cruft_sched.tools.process.descendants import can_be_listed, descendants, kill
+from cruft_sched.tools.process.start import become
+from cruft_sched.tools.process.wire import CROWD, EXIT, FAULT, TIMEOUT, TOLD, UNAVAILABLE, read_order
 
 TYPE_CHECKING = False  # the name that type checkers know; importing typing would cost the supervisor 10 ms
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cruft_sched.core.reach import allow_list, ways
 from cruft_sched.errors import DataError
-from cruft_sched.tools import reach
-from cruft_sched.tools.reach import reachable
+from cruft_sched.tools.process import reach
+from cruft_sched.tools.process.reach import reachable
 
 NAME = st.sampled_from(["a", "b", "c", "ab", "a b", "ż", "-", "..."])
 PATH = st.lists(NAME, min_size=0, max_size=4).map(lambda parts: "/" + "/".join(parts))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from blake3 import blake3
 
 from cruft_sched.errors import ChangedError, DataError, StorageError, remedy
-from cruft_sched.tools.process_wire import same_file
+from cruft_sched.tools.process.wire import same_file
 
 MAX_BYTES = 256 << 20
 _CHUNK = 1 << 20

@@ -13,7 +13,7 @@ import pytest
 
 from cruft_sched.errors import DataError, UnavailableError
 from tests.old_kernel import LANDLOCK
-from tests.tools.running import lifeline, order, python, run
+from tests.tools.process.running import lifeline, order, python, run
 
 ECHO, CAT = "/bin/echo", "/bin/cat"
 
@@ -191,7 +191,7 @@ def test_isolation_process_keeps_nothing_out(place: Path) -> None:
 
 
 WITHOUT = (
-    "import sys\nfrom tests.tools.running import order, run\n"
+    "import sys\nfrom tests.tools.process.running import order, run\n"
     f"fields = eval(sys.argv[1])\nr = run(order({CAT!r}, '/proc/self/comm', **fields))\n"
     "print(r.exit_code, r.landlock_abi)\n"
 )

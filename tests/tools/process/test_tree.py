@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from cruft_sched.errors import ChangedError, SystemFailedError
-from cruft_sched.tools.process_run import Signal
-from tests.tools.running import TREE, lifeline, order, python, run
+from cruft_sched.tools.process.run import Signal
+from tests.tools.process.running import TREE, lifeline, order, python, run
 
 ECHO, CAT, SLEEP = "/bin/echo", "/bin/cat", "/bin/sleep"
 
@@ -79,7 +79,7 @@ def test_without_grace_it_is_killed() -> None:
 
 DRIVER = (
     "import sys\n"
-    "from tests.tools.running import TREE, python, run\n"
+    "from tests.tools.process.running import TREE, python, run\n"
     "run(python(TREE + '\\nstay(b\"program\")', sys.argv[1], timeout_ms=int(sys.argv[2])))\n"
 )
 
@@ -112,7 +112,7 @@ def test_a_supervisor_that_is_killed_takes_the_program_with_it(tmp_path: Path) -
 
         def stop() -> None:
             supervisor = int(line.lines(1)[0])
-            assert "cruft_sched.tools.supervisor" in Path(f"/proc/{supervisor}/cmdline").read_text()
+            assert "cruft_sched.tools.process.supervisor" in Path(f"/proc/{supervisor}/cmdline").read_text()
             os.kill(supervisor, signal.SIGKILL)
 
         with pytest.raises(SystemFailedError, match="supervisor was killed"):

@@ -7,7 +7,7 @@ import os
 import termios
 from codecs import getincrementaldecoder
 
-from cruft_sched.tools.process_order import Output
+from cruft_sched.tools.process.order import Output
 
 _CHUNK = 64 << 10
 
