@@ -46,6 +46,7 @@ TREE: dict[str, dict[str, str]] = {
         "tick": "Advance a job by one turn.",
         "input": "Answer a job that waits for a person.",
         "cancel": "Cancel a job.",
+        "settle": "Say what became of a tool call that was lost.",
         "status": "Print a job's manifest.",
         "list": "List the jobs of a store.",
         "replay": "Print a job's timeline.",

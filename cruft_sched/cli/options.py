@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cruft_sched.stores.file import FileStore
+
+
+MAX_STDIN_BYTES = (1 << 20) + 1
 
 
 def _need_store(_ctx: click.Context, _param: click.Parameter, given: str | None) -> str:
@@ -44,6 +48,16 @@ def policy(command: Callable[..., Any]) -> Callable[..., Any]:
 def as_bytes(text: str | None) -> bytes | None:
     """What the command line gave, byte for byte."""
     return None if text is None else text.encode("utf-8", "surrogateescape")
+
+
+def bytes_of(text: str) -> bytes:
+    """The same, where - stands for standard input."""
+    return stdin() if text == "-" else text.encode("utf-8", "surrogateescape")
+
+
+def stdin() -> bytes:
+    """Standard input, as far as any answer may go."""
+    return sys.stdin.buffer.read(MAX_STDIN_BYTES)
 
 
 def key_file() -> str | None:

@@ -12,8 +12,12 @@ KINDS = {
     "where there was more",
     "state_set": "`key`, and the size of the value in `bytes`: what the turn changed in sum, at its end",
     "state_delete": "`key`",
-    "tool_call": "`tool`, `args`: before the call is made",
-    "tool_result": "`tool`, `result`",
+    "tool_approval": "`tool`, `proposed` (the arguments that the agent had asked for), `args` (those that were "
+    "allowed), `approved`, `by`, `reason`, `decided_ms`, `await_id`: what a person decided of a durable call",
+    "tool_call": "`tool`, `args`: before the call is made; of a durable call, in the turn that is told of its outcome, "
+    "with its `await_id`, and the `args` that were executed",
+    "tool_result": "`tool`, `result`; of a durable call also `await_id`, and where it is so `attempts` (of more than "
+    "one), `by` (who decided an outcome that nobody knew); so have the next three",
     "tool_error": "`tool`, `error`",
     "tool_timeout": "`tool`, `error`",
     "tool_invalid_args": "`tool`, `error`",

@@ -3,7 +3,8 @@
 A job is `created` by `start`. A turn takes it to `running`. A turn ends in one of three ways: it suspends, and
 the job awaits what it asked for; it comes to its end, and the job is `completed`; or it fails, and so does the
 job. An await is settled in place: a timer by its firing, a tool by its outcome (before which the start of a tool that
-writes is noted), an input by an answer or by its deadline. A settled await starts the next turn, and stays in the
+writes is noted), an input by an answer or by its deadline. A call that goes wrong may be made again, later. A question
+whether a tool may be called becomes that call by its answer. A settled await starts the next turn, and stays in the
 record until the outcome of that turn is. An input whose deadline is to fail the job fails it. When the driver dies in
 a turn, the job goes back to where that turn had started (`interrupted`); the third time in a row is a failure.
 `cancelled` and `expired` end a job from any status that is not the end already. Nothing leaves `completed`, `failed`,
@@ -21,7 +22,7 @@ from typing import Any, Literal
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from cruft_sched.core.awaits import Await, ToolAwait, deadline_ms
+from cruft_sched.core.awaits import Await, InputAwait, Retrying, ToolAwait, deadline_ms
 from cruft_sched.core.ids import turn_id
 from cruft_sched.core.manifest import STATUSES, TIMELINE_LIMIT, AuditHead, BudgetLedger, Manifest, Status, TimelineEntry
 from cruft_sched.core.outcomes import NULL, BudgetError, InterruptionError, TurnError
@@ -39,10 +40,12 @@ class TurnStarted(Struct, frozen=True, kw_only=True):
 
 
 class Settled(Struct, frozen=True, kw_only=True):
-    """The job's await as it is now, with its outcome, or as a tool call that was started."""
+    """The job's await as it is now: with its outcome; as a tool call that was started, or is to be made again; or as
+    the tool call that a person was asked about. `by` is who decided that."""
 
-    name: Literal["fired", "tool_started", "tool_done", "answered", "timed_out"]
+    name: Literal["fired", "tool_started", "tool_retry", "tool_done", "answered", "timed_out"]
     wait: Await
+    by: str | None = None
 
 
 class Suspended(Struct, frozen=True, kw_only=True):
@@ -103,6 +106,7 @@ EventName = Literal[
     "turn_started",
     "fired",
     "tool_started",
+    "tool_retry",
     "tool_done",
     "answered",
     "timed_out",
@@ -131,12 +135,13 @@ TRANSITIONS: dict[Status, dict[EventName, Status | Literal["by_await"]]] = {
     "awaiting_timer": {"fired": "awaiting_timer", "turn_started": "running", **_ENDS},
     "awaiting_tool": {
         "tool_started": "awaiting_tool",
+        "tool_retry": "awaiting_tool",
         "tool_done": "awaiting_tool",
         "turn_started": "running",
         **_ENDS,
     },
     "awaiting_input": {
-        "answered": "awaiting_input",
+        "answered": BY_AWAIT,
         "timed_out": "awaiting_input",
         "turn_started": "running",
         "failed": "failed",
@@ -303,7 +308,10 @@ def _details(event: Event) -> dict[str, Any]:
         case Settled(wait=wait):
             done = wait.done
             error = done.error.message if done and done.error else None
-            return {"tool": _tool(wait), "by": done.by if done else None, "error": error}
+            if isinstance(wait.settlement, Retrying):
+                error = wait.settlement.error.message
+            by = event.by or (done.by if done else None)
+            return {"tool": _tool(wait), "by": by, "error": error, "deadline_ms": _next_try(wait)}
         case Failed() | Expired():
             return {"error": str(event.error)}
         case Cancelled() | Interrupted():
@@ -313,7 +321,13 @@ def _details(event: Event) -> dict[str, Any]:
 
 
 def _tool(wait: Await) -> str | None:
+    if isinstance(wait, InputAwait):
+        return None if wait.payload.then is None else wait.payload.then.tool
     return wait.payload.tool if isinstance(wait, ToolAwait) else None
+
+
+def _next_try(wait: Await) -> int | None:
+    return wait.settlement.next_ms if isinstance(wait.settlement, Retrying) else None
 
 
 def _next_step(manifest: Manifest) -> str:

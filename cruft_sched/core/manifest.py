@@ -88,6 +88,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secrets: tuple[str, ...] | None = ()
     """What was seen under these keys so far, and is masked wherever it comes up again; None: too much, so all is
     masked. Emptied when the job is over."""
+    kept_results: dict[str, int] = {}
+    """Results that were too large for this record: the size (bytes) of each object, by its hash; the newest ones."""
     context: dict[str, Raw]
     state: dict[str, Raw]
     active_turn_id: str | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from cruft_sched.core.awaits import MAX_SLEEP_MS
+from cruft_sched.core.awaits import Duration, Retry
 
 NULL = Raw(b"null")
 
@@ -84,7 +84,6 @@ class InputTimeoutError(_Error, frozen=True, kw_only=True, tag="input_timeout"):
 
 TurnError = AgentError | BudgetError | RequestError | EventError | ChildError | InterruptionError | InputTimeoutError
 
-Duration = Annotated[int, Meta(ge=0, le=MAX_SLEEP_MS)]
 ToolName = Annotated[str, Meta(min_length=1, max_length=200)]
 
 
@@ -110,6 +109,7 @@ class CallTool(_Request, frozen=True, kw_only=True, tag="tool"):
     tool: ToolName
     args: Raw
     timeout_ms: Duration | None = None
+    retry: Retry | None = None
 
 
 class Ask(_Request, frozen=True, kw_only=True, tag="input"):

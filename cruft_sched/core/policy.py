@@ -16,7 +16,8 @@ RESERVED_CONTEXT_KEY = "scheduler_resume"
 
 KNOWN_TOOLS = frozenset(
     (
-        *("echo", "fail", "slow", "listFiles", "readFile", "writeArtifact", "process", "model.call"),
+        *("echo", "fail", "slow", "listFiles", "readFile", "readResult", "writeArtifact", "process"),
+        "model.call",
         *("osv.query", "npm.metadata", "github.issue.read", "github.pr.read", "github.pr.files.list"),
         *("github.release.latest.read", "github.file.read", "github.compare.read", "github.commit.read"),
         *("github.repo.read", "github.workflow.run.read", "github.workflow.jobs.list", "github.check.runs.list"),
@@ -31,7 +32,7 @@ Variable = Annotated[str, Meta(max_length=200, pattern=r"^[A-Za-z_][A-Za-z0-9_]*
 """The name of an environment variable."""
 Assignment = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z_][A-Za-z0-9_]*=[^\x00]*$")]
 Command = Annotated[str, Meta(max_length=4096, pattern=r"^[A-Za-z0-9_.-]+=[^\x00]+$")]
-ToolSecret = Annotated[str, Meta(max_length=400, pattern=r"^[A-Za-z][A-Za-z.]*:[A-Za-z_][A-Za-z0-9_]*" + _END)]
+ToolSecret = Annotated[str, Meta(max_length=400, pattern=r"^[A-Za-z][A-Za-z0-9._-]*:[A-Za-z_][A-Za-z0-9_]*" + _END)]
 RunId = Annotated[str, Meta(pattern=r"^(?!\.{1,2}" + _END + r")[A-Za-z0-9._:-]{1,128}" + _END)]
 """The same form as a job's id, see ids.py."""
 Count = Annotated[int, Meta(ge=1, le=1 << 53)]
@@ -91,6 +92,7 @@ class Policy(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     fs_read_exclude: list[Text] = []
     fs_write: list[Text] = []
     process_commands: list[Command] = []
+    process_args: dict[str, list[Text]] = {}
     process_cwd: Text | None = None
     process_env: list[Assignment] = []
     secrets: list[ToolSecret] = []

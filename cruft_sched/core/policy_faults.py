@@ -68,7 +68,14 @@ def _list_faults(tree: dict[str, Any]) -> list[str]:
     for field in ("process_commands", "process_env"):
         names = [text.partition("=")[0] for text in _texts(tree, field)]
         faults += [f"$.{field}[{i}]: is given twice: {name!a}" for i, name in enumerate(names) if name in names[:i]]
-    return faults
+    commands = [text.partition("=")[0] for text in _texts(tree, "process_commands")]
+    patterns = tree.get("process_args")
+    named = patterns if isinstance(patterns, dict) else {}
+    return faults + [
+        f"$.process_args.{name}: there is no command of that name in process_commands"
+        for name in named
+        if name not in commands
+    ]
 
 
 def _texts(tree: dict[str, Any], field: str) -> list[str]:

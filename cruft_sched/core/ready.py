@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cruft_sched.core.awaits import InputAwait, TimerAwait
+from cruft_sched.core.awaits import InputAwait, Retrying, TimerAwait
 from cruft_sched.core.manifest import Manifest
 
 
@@ -49,5 +49,8 @@ def readiness(manifest: Manifest, now_ms: int) -> Readiness:
         case InputAwait():
             limit = wait.payload.deadline_ms
             return Due(limit) if limit is not None and limit <= now_ms else Unanswered(limit)
+        case _ if isinstance(wait.settlement, Retrying):
+            again = wait.settlement.next_ms
+            return Due(again) if again <= now_ms else Sleeping(again)
         case _:
             return Due(wait.created_ms)

@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from cruft_sched.core.awaits import ToolAwait
+from cruft_sched.core.awaits import InputAwait, ToolAwait
 from cruft_sched.core.manifest import Manifest, TimelineEntry
-from cruft_sched.core.outcomes import Completed, Ending, Failed
+from cruft_sched.core.outcomes import NULL, Completed, Ending, Failed
 
 MASK = "[redacted]"
 MIN_CHARS = 4
@@ -42,8 +42,10 @@ def redactor_of(manifest: Manifest) -> Redactor:
     redactor.learn_all(manifest.context)
     redactor.learn_all(manifest.state)
     wait = manifest.wait
-    if isinstance(wait, ToolAwait):
-        redactor.learn("", wait.payload.args)
+    call = wait.payload.then if isinstance(wait, InputAwait) else wait.payload if isinstance(wait, ToolAwait) else None
+    if call is not None:
+        redactor.learn("", call.args)
+        redactor.learn("", call.approval.proposed if call.approval is not None else NULL)
     if wait is not None and wait.done is not None:
         redactor.learn("", wait.done.result)
     return redactor
@@ -58,6 +60,7 @@ class Redactor:
         self._seen: set[str] = set()
         self._secrets: set[str] = set()
         """The forms that those take."""
+        self._active = bool(fields) or secrets is None or bool(secrets)
         self._blind = secrets is None
         """Whether there is something that cannot be read, or there are too many secrets: then nothing is shown."""
         self._bytes = 0
@@ -91,15 +94,17 @@ class Redactor:
 
     def value(self, value: Raw) -> Raw:
         """A value that an agent, a tool or a person gave, masked by key and by value."""
-        tree = self._gather("", value) if self._fields else None
+        if not self._active:
+            return value
+        tree = self._gather("", value)
         if tree is None:
-            return value if not self._fields else _MASKED
+            return _MASKED
         return Raw(msgspec.json.encode(self._masked(tree[0])))
 
     def own(self, value: Any) -> Any:
         """A value of the engine's own: its keys stay, and its words; what others gave in it is masked."""
         match value:
-            case _ if not self._fields:
+            case _ if not self._active:
                 return value
             case Raw():
                 return self.value(value)

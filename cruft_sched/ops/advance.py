@@ -24,8 +24,9 @@ from cruft_sched.core.lifecycle import (
 )
 from cruft_sched.core.manifest import AuditHead, Manifest
 from cruft_sched.core.outcomes import BudgetError, InputTimeoutError, TurnOutcome
-from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets
+from cruft_sched.core.policy import RESERVED_CONTEXT_KEY, Budgets, Policy
 from cruft_sched.core.redaction import Redactor, redactor_of
+from cruft_sched.core.tool_lines import settled_lines
 from cruft_sched.errors import CruftError, RefusedError, StorageError, SystemFailedError, UnavailableError
 from cruft_sched.ops import isolation
 from cruft_sched.ops.asked import asked
@@ -78,11 +79,12 @@ def go_on(
     with AuditLog(bound.audit_path, bound.policy.audit_log_max_bytes) as log:
         redactor = redactor_of(manifest)
         try:
-            settled = _settle(held, manifest, bound, clock, stop)
+            settled = _settle(held, manifest, bound, clock, stop, redactor)
         except RefusedError as refused:  # it names the tool, which the agent chose
             raise RefusedError(redactor.text(refused.what), refused.todo) from None
         settled = settled if settled is manifest else redactor.manifest(settled)
-        if settled.terminal or held.cancel_request(settled) is not None:
+        waits = settled.wait is not None and settled.wait.done is None  # for the next attempt
+        if settled.terminal or waits or held.cancel_request(settled) is not None:
             return moved(_end_early(held, settled, clock.now_ms()), command)
         if answered or (settled is not manifest and isinstance(settled.wait, ToolAwait)):
             settled = held.commit(settled)
@@ -102,7 +104,8 @@ def apply_cancel(held: HeldJob, manifest: Manifest, now: int, audit: AuditHead |
 
 
 def _end_early(held: HeldJob, manifest: Manifest, now: int) -> Manifest:
-    """A job that ends without another turn: cancelled in the meantime, or failed by the deadline of its input."""
+    """A job that has no turn now: cancelled in the meantime, failed by the deadline of its input, or to try its tool
+    again."""
     if held.cancel_request(manifest) is not None and not manifest.terminal:
         return apply_cancel(held, manifest, now)
     return held.commit(manifest)
@@ -120,7 +123,7 @@ def _over(manifest: Manifest, budgets: Budgets, now: int) -> BudgetError | None:
     return None
 
 
-def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop: Stop) -> Manifest:
+def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop: Stop, redactor: Redactor) -> Manifest:
     """The job with its await settled, not committed yet. One that was settled before keeps its outcome."""
     wait = manifest.wait
     if wait is None or wait.done is not None:
@@ -130,7 +133,7 @@ def _settle(held: HeldJob, manifest: Manifest, bound: Bound, clock: Clock, stop:
         case TimerAwait():
             return advance(manifest, Settled(name="fired", wait=awaits.fired(wait, now)), now)
         case ToolAwait():
-            return settle_tool(held, manifest, wait, bound.policy, clock, stop)
+            return settle_tool(held, manifest, wait, bound.policy, clock, stop, redactor)
         case InputAwait(payload=payload) if payload.on_timeout == "fail":
             error = InputTimeoutError(deadline_ms=payload.deadline_ms or now)
             return advance(manifest, Failed(error=error), now)
@@ -164,13 +167,14 @@ def _run_turn(
         begun.append(held.commit(started))
 
     try:
-        outcome, head = run_audited(turn, name, _start_line(started), log, clock, stopped, gate, begin, redactor)
+        told = settled_lines(started.wait, bound.policy.budgets.max_event_bytes)
+        outcome, head = run_audited(turn, name, _start_line(started), log, clock, stopped, gate, begin, redactor, told)
         _check_not_told_to_end(outcome)
         if head is None:  # cancelled before it began
             return moved(apply_cancel(held, manifest, clock.now_ms()), command)
         if not begun:  # its time was over before its process was ready
             begin()
-        committed = _commit(held, begun[0], outcome, head, clock.now_ms(), redactor)
+        committed = _commit(held, begun[0], outcome, head, clock.now_ms(), redactor, bound.policy)
     except (StorageError, SystemFailedError, UnavailableError, KeyboardInterrupt) as broken_off:
         _give_up(held, name, log, str(broken_off) or "Ctrl-C", clock.now_ms())
         raise
@@ -184,19 +188,27 @@ def _check_not_told_to_end(outcome: TurnOutcome) -> None:
 
 
 def _commit(
-    held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int, redactor: Redactor
+    held: HeldJob,
+    running: Manifest,
+    outcome: TurnOutcome,
+    head: AuditHead,
+    now: int,
+    redactor: Redactor,
+    policy: Policy,
 ) -> Manifest:
     """Commit the outcome of a turn, unless the job was cancelled while it ran."""
     if held.cancel_request(running) is not None:
         return apply_cancel(held, running, now, head)
-    return held.commit(redactor.manifest(_after(held, running, outcome, head, now)))
+    return held.commit(redactor.manifest(_after(held, running, outcome, head, now, policy)))
 
 
-def _after(held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int) -> Manifest:
+def _after(
+    held: HeldJob, running: Manifest, outcome: TurnOutcome, head: AuditHead, now: int, policy: Policy
+) -> Manifest:
     """The job after its turn: state, counts and await together, or the failure alone."""
     match outcome.ending:
         case outcomes.Suspended(request=request):
-            wait = asked(request, running, _turn_id(running), held.store.store_key(), now)
+            wait = asked(request, running, _turn_id(running), policy, held.store.store_key(), now)
             event = Suspended(wait=wait, state=outcome.state, events=outcome.events, tools=outcome.tools, audit=head)
             return advance(running, event, now)
         case outcomes.Completed(result=result):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import replace
 
 from cruft_sched.core import ids
 from cruft_sched.core.awaits import (
@@ -17,10 +18,12 @@ from cruft_sched.core.awaits import (
 )
 from cruft_sched.core.manifest import Manifest
 from cruft_sched.core.outcomes import Ask, CallTool, Request, Sleep, SleepUntil
+from cruft_sched.core.policy import Policy
 from cruft_sched.core.sealing import StoreKey, digest
+from cruft_sched.ops.approvals import question
 
 
-def asked(request: Request, manifest: Manifest, turn_id: str, key: StoreKey, now: int) -> Await:
+def asked(request: Request, manifest: Manifest, turn_id: str, policy: Policy, key: StoreKey, now: int) -> Await:
     """The record of what the turn `turn_id` of a job waits for, from `now` on."""
     name = ids.await_id(turn_id)
     match request:
@@ -32,11 +35,14 @@ def asked(request: Request, manifest: Manifest, turn_id: str, key: StoreKey, now
             return TimerAwait(id=name, run_id=turn_id, created_ms=now, payload=timer)
         case CallTool(tool=tool, args=args):
             once = ids.idempotency_key(manifest.uid, name, tool, bytes(args))
-            options = ToolOptions(timeout_ms=request.timeout_ms)
+            options = ToolOptions(timeout_ms=request.timeout_ms, retry=request.retry)
             call = ToolPayload(tool=tool, args=args, options=options, idempotency_key=once)
+            leave = question(call, manifest, policy)
+            if leave is not None:
+                return _sealed(InputAwait(id=name, run_id=turn_id, created_ms=now, payload=leave), manifest.uid, key)
             return ToolAwait(id=name, run_id=turn_id, created_ms=now, payload=call)
         case Ask():
-            question = InputPayload(
+            payload = InputPayload(
                 kind=request.input_kind,
                 payload=request.payload,
                 token_hash="",
@@ -44,9 +50,13 @@ def asked(request: Request, manifest: Manifest, turn_id: str, key: StoreKey, now
                 deadline_ms=None if request.timeout_ms is None else now + request.timeout_ms,
                 on_timeout=request.on_timeout,
             )
-            wait = InputAwait(id=name, run_id=turn_id, created_ms=now, payload=question)
-            hashed = digest(token_of(wait, manifest.uid, key).encode())
-            return msgspec.structs.replace(wait, payload=msgspec.structs.replace(question, token_hash=hashed))
+            wait = InputAwait(id=name, run_id=turn_id, created_ms=now, payload=payload)
+            return _sealed(wait, manifest.uid, key)
+
+
+def _sealed(wait: InputAwait, uid: str, key: StoreKey) -> InputAwait:
+    """The same, with the hash of the token that answers it."""
+    return replace(wait, payload=replace(wait.payload, token_hash=digest(token_of(wait, uid, key).encode())))
 
 
 def token_of(wait: InputAwait, uid: str, key: StoreKey) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import to_builtins
@@ -14,6 +14,7 @@ from cruft_sched.core.audit import Chain
 from cruft_sched.core.manifest import AuditHead
 from cruft_sched.core.outcomes import Completed, Ending, Failed, Stopped, Suspended, TurnOutcome
 from cruft_sched.core.redaction import Redactor
+from cruft_sched.core.tool_lines import Line
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.turns.protocol import Level
 from cruft_sched.turns.session import Gate, no_tools
@@ -35,16 +36,18 @@ def run_audited(
     gate: Gate = no_tools,
     begin: Callable[[], None] = lambda: None,
     redactor: Redactor | None = None,
+    first: Sequence[Line] = (),
 ) -> tuple[TurnOutcome, AuditHead | None]:
-    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, and
-    `gate` its tools. What the `redactor` masks is masked in the lines, and in the outcome's result or error. `begin`
-    is called when the process is confined, before any agent code runs. Raises StorageError where the log cannot be
-    written, and then nothing of the turn counts. A turn that was stopped before it began has no line.
+    """Run `turn`; `start` are the fields of its first line, which says too how far its process is confined, `first` are
+    lines that come after that, and `gate` opens its tools. What the `redactor` masks is masked in the lines, and in the
+    outcome's result or error. `begin` is called when the process is confined, before any agent code runs. Raises
+    StorageError where the log cannot be written, and then nothing of the turn counts. A turn that was stopped before it
+    began has no line.
     """
     masks = redactor or Redactor()
     masks.learn_all(turn.context)
     masks.learn_all(turn.state)
-    run = _Run(run_id, start, log, clock, begin, masks)
+    run = _Run(run_id, [("run_start", dict(start)), *first], log, clock, begin, masks)
     outcome = run_turn(turn, run.note, stop, run.ready, gate=gate, pause=run.pause, learn=masks.learn)
     outcome = replace(outcome, ending=masks.ending(outcome.ending))
     if isinstance(outcome.ending, Stopped) and not run.chain.started:
@@ -62,14 +65,15 @@ class _Run:
     def __init__(
         self,
         run_id: str,
-        start: Mapping[str, Any],
+        first: Sequence[Line],
         log: AuditLog,
         clock: Clock,
         begin: Callable[[], None],
         masks: Redactor,
     ) -> None:
+        (_, start), *_ = first
         self.chain = Chain(run_id, start.get("uid"))
-        self._start = start
+        self._first = first
         self._log = log
         self._clock = clock
         self._begin = begin
@@ -80,11 +84,11 @@ class _Run:
 
     def ready(self, level: Level) -> None:
         self._begin()
-        self._add("run_start", {**self._start, **to_builtins(level)})
+        self._start(to_builtins(level))
 
     def note(self, kind: str, fields: Mapping[str, Any]) -> None:
         if not self.chain.started:  # it came to its end before it was ready
-            self._add("run_start", self._start)
+            self._start({})
         self._add(kind, self._masks.own(fields))
         if kind in _BEFORE_AN_EFFECT:
             self.append()
@@ -99,6 +103,12 @@ class _Run:
         if self._kept:
             self._log.append(b"".join(self._kept))
         self._kept, self._kept_bytes, self._append_at = [], 0, time.monotonic() + _KEPT_S
+
+    def _start(self, level: Mapping[str, Any]) -> None:
+        (kind, start), *rest = self._first
+        self._add(kind, {**start, **level})
+        for kind, fields in rest:
+            self._add(kind, self._masks.own(fields))
 
     def _add(self, kind: str, fields: Mapping[str, Any]) -> None:
         line = self.chain.line(kind, self._clock.now_ms(), fields)

@@ -31,10 +31,15 @@ def path_faults(policy: Policy, folder: str) -> list[str]:
     return faults
 
 
+def commands(policy: Policy, folder: str) -> dict[str, str]:
+    """The absolute paths of the policy's commands, by name."""
+    named = (command.partition("=") for command in policy.process_commands)
+    return {name: os.path.abspath(os.path.join(folder, path)) for name, _, path in named}
+
+
 def executables(policy: Policy, folder: str) -> Iterator[str]:
     """The absolute paths of the policy's commands, each once."""
-    paths = [os.path.abspath(os.path.join(folder, command.partition("=")[2])) for command in policy.process_commands]
-    return iter(dict.fromkeys(paths))
+    return iter(dict.fromkeys(commands(policy, folder).values()))
 
 
 def hash_executable(path: str) -> str:

@@ -20,6 +20,7 @@ from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.ops.context import parse_context
 from cruft_sched.ops.isolation import warning
 from cruft_sched.ops.places import check_session_place
+from cruft_sched.ops.policy_paths import hash_executable
 from cruft_sched.ops.project import Project, admit, beside, compact, language_of, read_project
 from cruft_sched.stores.audit_log import AuditLog
 from cruft_sched.stores.session import Session, SessionFile, hold_session, lock_path
@@ -131,7 +132,7 @@ def _run_once(
 
 def _authority(project: Project, session: SessionFile | None) -> Authority:
     others = [] if session is None else [session.path, lock_path(session.path)]
-    return authority_of(project.policy, project.policy_source.path, project.audit_path, others)
+    return authority_of(project.policy, project.policy_source.path, project.audit_path, hash_executable, others)
 
 
 def _keep(session: SessionFile, kept: Session, log: AuditLog, void: bytes) -> None:

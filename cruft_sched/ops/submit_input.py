@@ -11,13 +11,16 @@ from msgspec import Raw
 from cruft_sched.clock import Clock
 from cruft_sched.core import awaits
 from cruft_sched.core.answers import answer_fault
-from cruft_sched.core.awaits import InputAwait
+from cruft_sched.core.awaits import InputAwait, ToolPayload
 from cruft_sched.core.lifecycle import Settled, advance
 from cruft_sched.core.manifest import Manifest, TimelineEntry
+from cruft_sched.core.redaction import redactor_of
 from cruft_sched.core.sealing import digest
 from cruft_sched.core.strict_json import duplicate_keys, parse_json
 from cruft_sched.errors import BusyError, DataError, RefusedError, WrongStatusError
+from cruft_sched.ops import approvals
 from cruft_sched.ops.advance import apply_cancel, go_on
+from cruft_sched.ops.bound import read_bound
 from cruft_sched.ops.reports import Report, moved
 from cruft_sched.ops.stopping import Stop, never
 from cruft_sched.ops.texts import checked
@@ -79,10 +82,34 @@ def _answer_held(
             f"`cruft agent schedule token {manifest.job_id}` shows the right one",
         )
     value = _check_answer(answer, wait)
+    if wait.payload.then is not None:
+        return _decide(held, manifest, wait, wait.payload.then, value, by, clock, stop if not defer else None)
     answered = advance(manifest, Settled(name="answered", wait=awaits.answered(wait, value, by, now)), now)
     if defer:
         return moved(held.commit(answered), "agent_scheduler_input")
     return go_on(held, answered, clock, stop, "agent_scheduler_input", answered=True)
+
+
+def _decide(
+    held: HeldJob,
+    manifest: Manifest,
+    wait: InputAwait,
+    call: ToolPayload,
+    answer: Raw,
+    by: str | None,
+    clock: Clock,
+    stop: Stop | None,
+) -> Report:
+    """Commit what a person decided of a tool call, and make it; without `stop`, leave that to the next tick."""
+    now = clock.now_ms()
+    policy = read_bound(held.store, manifest).policy  # a decision under another policy is none
+    decision = approvals.decided(wait, call, answer, by, now, manifest.uid)
+    answered = advance(manifest, Settled(name="answered", wait=decision, by=by), now)
+    approvals.record(policy, manifest, decision, now)
+    committed = held.commit(redactor_of(manifest).manifest(answered))
+    if stop is None:
+        return moved(committed, "agent_scheduler_input")
+    return go_on(held, committed, clock, stop, "agent_scheduler_input")
 
 
 def _pending(manifest: Manifest, now: int) -> InputAwait:

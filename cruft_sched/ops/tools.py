@@ -7,7 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from cruft_sched.errors import DataError
-from cruft_sched.tools.registry import TOOLS, Effect, Tool
+from cruft_sched.tools.registry import TOOLS
+from cruft_sched.tools.tool import Effect, Tool
 
 
 class ToolReport(Struct, frozen=True, kw_only=True):

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
-from cruft_sched.core.awaits import DeniedError, WaitError
+from cruft_sched.core.awaits import WaitError, denied
+from cruft_sched.core.policy import Isolation
 from cruft_sched.tools.globs import matches
 
 MAX_PATH_CHARS = 4096
 _MAX_NAME_BYTES = 255
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A program that may be run: where it lies, the hash that it must have, and the globs that each of its arguments
+    must be of one of (None: any)."""
+
+    path: str
+    hash: str
+    args: tuple[str, ...] | None = None
+
+
+class Programs(Struct, frozen=True, kw_only=True):
+    """What the tool `process` may run, by name, in which folder and with which environment, and what of its output is
+    kept (bytes). `shut` are the files and folders that are out of reach of it all."""
+
+    by_name: dict[str, Program] = {}
+    folder: str = "/"
+    environment: dict[str, str] = {}
+    max_output_bytes: int = 64 << 10
+    isolation: Isolation = "strict"
+    shut: tuple[str, ...] = ()
 
 
 class Authority(Struct, frozen=True, kw_only=True):
@@ -25,6 +47,9 @@ class Authority(Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    programs: Programs = Programs()
+    result: Callable[[str], bytes | None] = lambda _hash: None
+    """A result that was kept for the job, by its hash."""
 
     def readable(self, path: str) -> bool:
         """Whether the globs let a file below a root be read. What lies in an excluded folder is excluded."""
@@ -64,8 +89,10 @@ class DeniedPathError(Exception):
 def refusal(tool: str, path: str, error: DeniedPathError | OSError | ValueError) -> WaitError:
     """What a tool gives back for a path that it does nothing with."""
     said = error.strerror if isinstance(error, OSError) else error
-    kind = DeniedError if isinstance(error, DeniedPathError) else WaitError
-    return kind(message=f"{tool}: {path[:200]!a}: {said}", disposition="error", tool=tool)
+    what = f"{tool}: {path[:200]!a}: {said}"
+    if isinstance(error, DeniedPathError):
+        return denied(what, tool)
+    return WaitError(message=what, disposition="error", tool=tool)
 
 
 def parts_of(path: str) -> list[str]:

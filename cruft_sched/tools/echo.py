@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from cruft_sched.tools.registry import Call, as_json
+from cruft_sched.tools.tool import Call, as_json
 
 
 def run(call: Call) -> Raw:

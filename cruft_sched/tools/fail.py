@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cruft_sched.core.awaits import WaitError
-from cruft_sched.tools.registry import Call
+from cruft_sched.tools.tool import Call
 
 MESSAGE = "the tool fail always fails"
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 from cruft_sched.core.awaits import WaitError
 from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, opened, parts_of, refusal
 from cruft_sched.tools.globs import matches
-from cruft_sched.tools.registry import Call, as_json
+from cruft_sched.tools.tool import Call, as_json
 
 NAME = "listFiles"
 MAX_LOOKED_AT = 200_000

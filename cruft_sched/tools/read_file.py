@@ -9,12 +9,11 @@ from msgspec import Raw
 
 from cruft_sched.core.awaits import WaitError
 from cruft_sched.tools.authority import Authority, DeniedPathError, opened, parts_of, refusal
-from cruft_sched.tools.registry import Call, as_json
+from cruft_sched.tools.pages import page
+from cruft_sched.tools.tool import Call
 
 NAME = "readFile"
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
-_FIELDS_BYTES = 16 << 10
-"""Room for the other fields of the result."""
 
 
 def run(call: Call) -> Raw | WaitError:
@@ -46,26 +45,4 @@ def _page(path: str, fd: int, call: Call) -> Raw:
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
         raise DeniedPathError("it is no regular file")
-    offset = int(call.args.get("offset", 0))
-    room = max(1, call.max_result_bytes - _FIELDS_BYTES)
-    limit = min(int(call.args.get("limit", room)), room)
-    while True:
-        data = os.pread(fd, limit, offset)
-        text = _text(data, at_end=offset + len(data) >= found.st_size)
-        end = offset + len(text.encode())
-        page = {"path": path, "text": text, "bytes": found.st_size, "offset": offset}
-        result = as_json(page | {"next_offset": end if end < found.st_size else None})
-        if len(bytes(result)) <= call.max_result_bytes or limit < 2:
-            return result
-        limit //= 2  # it grew by what JSON escapes
-
-
-def _text(data: bytes, *, at_end: bool) -> str:
-    if b"\0" in data:
-        raise ValueError("it is no text: it has a NUL byte")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        if not at_end and error.start >= len(data) - 3 and error.start > 0:
-            return data[: error.start].decode()
-        raise ValueError(f"it is not UTF-8 (byte {error.start} of the page)") from None
+    return page({"path": path}, found.st_size, lambda limit, offset: os.pread(fd, limit, offset), call)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from cruft_sched.core.awaits import WaitError
-from cruft_sched.tools.registry import Call, as_json
+from cruft_sched.tools.tool import Call, as_json
 
 DEFAULT_TIMEOUT_MS = 250
 

@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from cruft_sched.core.awaits import WaitError
 from cruft_sched.tools.authority import Authority, DeniedPathError, check_reach, parts_of, refusal
-from cruft_sched.tools.registry import Call, as_json
+from cruft_sched.tools.tool import Call, as_json
 
 NAME = "writeArtifact"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC

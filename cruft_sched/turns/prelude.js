@@ -5,7 +5,7 @@
   const G = globalThis;
   const { parse, stringify } = JSON;
   const { freeze, defineProperty, getOwnPropertyNames, setPrototypeOf, keys, hasOwn } = Object;
-  const { isFinite } = Number;
+  const { isFinite, isInteger } = Number;
   const { ceil } = Math;
   const { isArray } = Array;
   const { apply, ownKeys } = Reflect;
@@ -30,6 +30,7 @@
   const { exec } = RegExp.prototype; // not `test`, which would call the `exec` of the day
   const TOLD = ['disposition', 'tool', 'timeout_ms', 'duration_ms'];
   const TEN_YEARS_MS = 315576000000;
+  const MAX_ATTEMPTS = 100;
   let closed = false;
   let result = 'null';
 
@@ -190,6 +191,17 @@
     return options;
   }
 
+  function readRetry(call, given) {
+    const options = readOptions(call + ': retry', given, ['max_attempts', 'backoff_ms']);
+    const { max_attempts, backoff_ms } = options;
+    if (!isInteger(max_attempts) || max_attempts < 1 || max_attempts > MAX_ATTEMPTS) {
+      throw new TypeErr(call + ': retry.max_attempts is a whole number from 1 to ' + MAX_ATTEMPTS);
+    }
+    const retry = { max_attempts };
+    if (backoff_ms !== undefined) retry.backoff_ms = milliseconds(call, backoff_ms, 'retry.backoff_ms');
+    return plain(retry);
+  }
+
   function toolError(told) {
     if (told.invalid_args) return new TypeErr(told.message);
     const error = new Err(told.message);
@@ -229,9 +241,10 @@
     },
     callTool(name, args, given) {
       const call = 'scheduler.callTool';
-      const options = readOptions(call, given, ['timeout_ms']);
+      const options = readOptions(call, given, ['timeout_ms', 'retry']);
       const request = { kind: 'tool', tool: text(call, name, 'the tool'), args: bounded(call, args, 'args') };
       if (options.timeout_ms !== undefined) request.timeout_ms = milliseconds(call, options.timeout_ms, 'timeout_ms');
+      if (options.retry !== undefined) request.retry = readRetry(call, options.retry);
       suspend(call, request);
     },
     waitForInput(kind, payload, given) {

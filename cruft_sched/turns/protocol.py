@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from cruft_sched.core.outcomes import Duration, Request, ToolName
+from cruft_sched.core.awaits import Duration
+from cruft_sched.core.outcomes import Request, ToolName
 
 _Attempted = Annotated[int, Meta(ge=0, le=1 << 62)]
 

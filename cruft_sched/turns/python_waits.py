@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cruft_sched.turns.python import Closing
 
 _TEN_YEARS_MS = 315_576_000_000
+_MAX_ATTEMPTS = 100
 
 
 def scheduler(host: Host, closing: Closing) -> object:
@@ -29,11 +30,14 @@ def scheduler(host: Host, closing: Closing) -> object:
         host.suspend(_object(kind='"sleep_until"', deadline_ms=_instant(when)))
 
     def call_tool(name: str, args: object = None, options: object = None, **keywords: object) -> NoReturn:
-        """Go on with the outcome of a durable tool. An option, in a dict or as a keyword: timeout_ms."""
+        """Go on with the outcome of a durable tool. Options, in a dict or as keywords: timeout_ms, retry (a dict of
+        max_attempts and backoff_ms)."""
         call = "scheduler.call_tool"
-        given = options_of(call, options, keywords, ("timeout_ms",))
+        given = options_of(call, options, keywords, ("timeout_ms", "retry"))
         request = {"kind": '"tool"', "tool": name_of(call, name, "the tool")}
         request["args"] = bounded(host, args, f"{call}: args")
+        if "retry" in given:
+            request["retry"] = _retry_of(call, given["retry"])
         host.suspend(_object(**request, **timeout_of(call, given)))
 
     def wait_for_input(kind: str, payload: object = None, options: object = None, **keywords: object) -> NoReturn:
@@ -65,6 +69,18 @@ def options_of(call: str, given: object, keywords: dict[str, Any], known: tuple[
         if value is not None:
             options[name] = value
     return options
+
+
+def _retry_of(call: str, given: object) -> str:
+    """How often a call is made, and how long to wait in between, as a field of its request."""
+    options = options_of(f"{call}: retry", given, {}, ("max_attempts", "backoff_ms"))
+    attempts = options.get("max_attempts")
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or not 1 <= attempts <= _MAX_ATTEMPTS:
+        raise TypeError(f"{call}: retry.max_attempts is a whole number from 1 to {_MAX_ATTEMPTS}")
+    fields = {"max_attempts": str(attempts)}
+    if "backoff_ms" in options:
+        fields["backoff_ms"] = _milliseconds(call, options["backoff_ms"], "retry.backoff_ms")
+    return _object(**fields)
 
 
 def timeout_of(call: str, options: dict[str, Any]) -> dict[str, str]:

@@ -27,7 +27,7 @@ from cruft_sched.core.outcomes import (
     TurnError,
 )
 from cruft_sched.core.policy import Budgets
-from cruft_sched.core.sealing import digest
+from cruft_sched.core.tool_lines import bounded, call_fields, kind_of
 from cruft_sched.errors import UnavailableError
 from cruft_sched.turns import protocol, wire
 from cruft_sched.turns.protocol import Level
@@ -206,7 +206,7 @@ class TurnSession:
         _readable(message.args, "callTool: args")
         self._learn("", message.args)
         call = CallTool(tool=message.tool, args=message.args, timeout_ms=message.timeout_ms)
-        told = {"tool": call.tool, **self._bounded("args", call.args)}
+        told = call_fields(call.tool, call.args, self._budgets.max_event_bytes)
         granted = self._gate(call)
         if isinstance(granted, Denied):
             self._note("tool_denial", {**told, "message": granted.message})
@@ -218,18 +218,11 @@ class TurnSession:
             self._note("tool_denial", {**told, "message": outcome.message})
             return _answer({"error": Denied(message=outcome.message, tool=call.tool)})
         if isinstance(outcome, WaitError):
-            self._note(_kind_of(outcome), {"tool": call.tool, "error": outcome})
+            self._note(kind_of(outcome), {"tool": call.tool, "error": outcome})
             return _answer({"error": _told(outcome)})
         self._learn("", outcome)
-        self._note("tool_result", {"tool": call.tool, **self._bounded("result", outcome)})
+        self._note("tool_result", {"tool": call.tool, **bounded("result", outcome, self._budgets.max_event_bytes)})
         return _answer({"result": outcome})
-
-    def _bounded(self, name: str, value: Raw) -> dict[str, Any]:
-        """A field of the audit log; where it would be longer than an event may be, its size and its hash instead."""
-        data = bytes(value)
-        if len(data) <= self._budgets.max_event_bytes:
-            return {name: value}
-        return {f"{name}_bytes": len(data), f"{name}_hash": digest(data)}
 
     def _refused(self, message: protocol.Refused) -> None:
         """Note a budget of which the agent was told, so often at most as it may put events into the log."""
@@ -329,13 +322,6 @@ def _told(error: WaitError) -> dict[str, Any]:
     """The error as the child gets it: arguments that the tool does not take are a TypeError there."""
     fields: dict[str, Any] = msgspec.to_builtins(error)
     return fields | {"invalid_args": True} if isinstance(error, InvalidArgsError) else fields
-
-
-def _kind_of(error: WaitError) -> str:
-    """The kind of the audit log's line of a tool that went wrong."""
-    if isinstance(error, InvalidArgsError):
-        return "tool_invalid_args"
-    return "tool_timeout" if error.disposition == "timeout" else "tool_error"
 
 
 def _readable(value: Raw, what: str) -> Any:

@@ -15,7 +15,7 @@ from cruft_sched.ops.run import run as run_once
 from cruft_sched.ops.tick import tick
 from cruft_sched.stores.file import CancelRequest
 from cruft_sched.tools import registry
-from cruft_sched.tools.registry import Call, Tool
+from cruft_sched.tools.tool import Call, Tool, as_json
 from tests.ops.waiting import run
 from tests.support import Project
 
@@ -49,7 +49,8 @@ def test_calls_are_counted_when_their_turn_is_committed(tmp_path: Path, name: st
     calls = ["tool_call", "tool_result", "tool_call", "tool_error", "tool_denial", "note", "emit"]
     assert [line["type"] for line in project.audit()] == [
         *("run_start", *calls, "scheduler_await", "run_end"),
-        *("run_start", *calls, "run_end"),
+        *("run_start", "tool_call", "tool_result"),  # the durable one, whose outcome this turn is told
+        *(*calls, "run_end"),
     ]
     assert [line["tools"] for line in project.audit() if line["type"] == "run_end"] == [2, 2]
     assert project.audit()[1]["args"] == {"n": 1}
@@ -97,7 +98,7 @@ def test_a_call_is_in_the_log_before_it_is_made(tmp_path: Path, monkeypatch: pyt
 
     def look(_call: Call) -> Raw:
         seen.append([line["type"] for line in project.audit()])
-        return registry.as_json(None)
+        return as_json(None)
 
     install(monkeypatch, look)
     project.start()
@@ -110,7 +111,7 @@ def test_a_tool_that_writes_is_not_reached_from_a_job(tmp_path: Path, monkeypatc
 
     def write(call: Call) -> Raw:
         calls.append(call)
-        return registry.as_json("written")
+        return as_json("written")
 
     install(monkeypatch, write, effect="write", idempotent=True)
     source = 'close(await callTool("echo").catch(e => e.disposition))'
@@ -135,7 +136,7 @@ def test_what_ends_the_turn_ends_the_call(tmp_path: Path, monkeypatch: pytest.Mo
         else:
             stopped.append(True)
         call.pause(60_000)
-        return registry.as_json("late")
+        return as_json("late")
 
     install(monkeypatch, slow)
     if ended_by == "cancel":

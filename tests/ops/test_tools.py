@@ -15,10 +15,11 @@ from cruft_sched.errors import (
     StorageError,
     WrongStatusError,
 )
+from cruft_sched.ops import kept_results
 from cruft_sched.ops.tick import tick
 from cruft_sched.stores.file import CancelRequest
 from cruft_sched.tools import registry
-from cruft_sched.tools.registry import Call, Tool
+from cruft_sched.tools.tool import Call, Tool, as_json
 from tests.ops.waiting import calling, run, seen
 from tests.seam import Seam, failing
 from tests.support import Project
@@ -82,7 +83,7 @@ def test_slow_over_its_timeout(tmp_path: Path, options: str, policy: dict[str, A
     [
         ('"echo"', {"tools": []}, 'tool "echo" is not allowed by policy'),
         ('"shell"', {}, 'tool "shell" is not allowed by policy'),
-        ('"process"', {"tools": ["process"]}, 'durable tool "process" is not available'),
+        ('"npm.metadata"', {"tools": ["npm.metadata"]}, 'durable tool "npm.metadata" is not available'),
     ],
 )
 def test_the_gates(tmp_path: Path, call: str, policy: dict[str, Any], what: str) -> None:
@@ -107,7 +108,7 @@ class Counter:
         if self.error is not None:
             error, self.error = self.error, None
             raise error
-        return registry.as_json({"done": len(self.keys)})
+        return as_json({"done": len(self.keys)})
 
 
 @pytest.fixture
@@ -177,10 +178,20 @@ def test_a_tool_that_raises_is_an_answer(tmp_path: Path, monkeypatch: pytest.Mon
     }
 
 
-def test_a_result_that_is_too_large_is_an_error(tmp_path: Path) -> None:
+def test_a_result_that_is_too_large_is_kept_beside_the_manifest(tmp_path: Path) -> None:
+    project = calling(tmp_path, '"echo", "x".repeat(300)', budgets={"max_tool_result_bytes": 50})
+    run(project)
+    told = seen(project)["result"]
+    assert (told["bytes"], told["preview"]) == (302, '"' + "x" * 199)
+    assert project.store.get_object(told["kept"]) == b'"' + b"x" * 300 + b'"'
+    assert project.store.load("job").kept_results == {told["kept"]: 302}
+
+
+def test_a_result_that_is_too_large_for_the_store_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept_results, "MAX_KEPT_BYTES", 60)
     project = calling(tmp_path, '"echo", "x".repeat(100)', budgets={"max_tool_result_bytes": 50})
     run(project)
-    assert "max_tool_result_bytes is 50" in seen(project)["error"]["message"]
+    assert seen(project)["error"]["message"] == "the result of echo is 102 bytes, and no more than 60 can be kept"
 
 
 def test_large_arguments_go_through_where_the_policy_lets_them(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 from cruft_sched import clock
 from cruft_sched.cli import app
 from cruft_sched.tools import registry
+from cruft_sched.tools.tool import Call, Tool, as_json
 from tests.seam import Seam, befalling
 
 _IMPORTED = (
@@ -82,13 +83,13 @@ def _set_clock(jumps: list[tuple[int, int]]) -> list[int]:
 def _append_to(path: str) -> None:
     """Give the tool `echo` an effect, which is a line in a file, and must not be repeated."""
 
-    def append(call: registry.Call) -> Any:
+    def append(call: Call) -> Any:
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(fd, call.idempotency_key.encode() + b"\n")
         os.close(fd)
-        return registry.as_json(call.args)
+        return as_json(call.args)
 
-    tool = registry.Tool(run=append, effect="write")
+    tool = Tool(run=append, effect="write")
     registry.catalogue = lambda: {"echo": tool}
 
 

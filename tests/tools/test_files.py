@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from cruft_sched.core.awaits import DeniedError, WaitError
 from cruft_sched.core.sealing import digest
-from cruft_sched.tools import registry
 from cruft_sched.tools.authority import Authority
 from cruft_sched.tools.globs import matches
-from cruft_sched.tools.registry import TOOLS, Call
+from cruft_sched.tools.perform import perform
+from cruft_sched.tools.registry import TOOLS
+from cruft_sched.tools.tool import Call
 from tests.support import Project, cruft, schedule
 
 
@@ -31,7 +32,7 @@ def call(name: str, args: Any, authority: Authority, max_result_bytes: int = 1 <
         max_result_bytes=max_result_bytes,
         authority=lambda: authority,
     )
-    outcome = registry.perform(name, TOOLS[name], made, max_result_bytes)
+    outcome = perform(name, TOOLS[name], made).outcome
     return outcome if isinstance(outcome, WaitError) else json.loads(bytes(outcome))
 
 

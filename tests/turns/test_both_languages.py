@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cruft_sched.core.awaits import Retry
 from cruft_sched.core.outcomes import Ask, BudgetError, CallTool, RequestError, Sleep, SleepUntil
 from cruft_sched.core.policy import Budgets
 from tests.turns.test_javascript import Result
@@ -179,7 +180,23 @@ def test_a_tool_call(language: str) -> None:
         'scheduler.call_tool("echo", {"value": "é"}, timeout_ms=5)',
     ).request
     assert isinstance(full, CallTool)
-    assert (json.loads(bytes(full.args)), full.timeout_ms) == ({"value": "é"}, 5)
+    assert (json.loads(bytes(full.args)), full.timeout_ms, full.retry) == ({"value": "é"}, 5, None)
+
+
+@both
+def test_a_tool_call_that_may_be_made_again(language: str) -> None:
+    full = run(
+        language,
+        'scheduler.callTool("echo", 1, {retry: {max_attempts: 3, backoff_ms: 1.5}})',
+        'scheduler.call_tool("echo", 1, retry={"max_attempts": 3, "backoff_ms": 1.5})',
+    ).request
+    assert full.retry == Retry(max_attempts=3, backoff_ms=2)
+    least = run(
+        language,
+        'scheduler.callTool("echo", 1, {retry: {max_attempts: 100}})',
+        'scheduler.call_tool("echo", 1, {"retry": {"max_attempts": 100}})',
+    ).request
+    assert least.retry == Retry(max_attempts=100, backoff_ms=1000)
 
 
 @both
@@ -203,6 +220,22 @@ BAD_CALLS = {
     "scheduler.callTool(5)": "scheduler.call_tool(5)",
     "scheduler.callTool('')": "scheduler.call_tool('')",
     "scheduler.callTool('echo', 1, {retry: 1})": "scheduler.call_tool('echo', 1, retry=1)",
+    "scheduler.callTool('echo', 1, {retry: {}})": "scheduler.call_tool('echo', 1, retry={})",
+    "scheduler.callTool('echo', 1, {retry: {max_attempts: 0}})": (
+        "scheduler.call_tool('echo', 1, retry={'max_attempts': 0})"
+    ),
+    "scheduler.callTool('echo', 1, {retry: {max_attempts: 101}})": (
+        "scheduler.call_tool('echo', 1, retry={'max_attempts': 101})"
+    ),
+    "scheduler.callTool('echo', 1, {retry: {max_attempts: 1.5}})": (
+        "scheduler.call_tool('echo', 1, retry={'max_attempts': 1.5})"
+    ),
+    "scheduler.callTool('echo', 1, {retry: {max_attempts: 2, backoff_ms: -1}})": (
+        "scheduler.call_tool('echo', 1, retry={'max_attempts': 2, 'backoff_ms': -1})"
+    ),
+    "scheduler.callTool('echo', 1, {retry: {max_attempts: 2, every: 1}})": (
+        "scheduler.call_tool('echo', 1, retry={'max_attempts': 2, 'every': 1})"
+    ),
     "scheduler.callTool('echo', 1, [1])": "scheduler.call_tool('echo', 1, [1])",
     "scheduler.callTool('echo', 1, {timeout_ms: -1})": "scheduler.call_tool('echo', 1, {'timeout_ms': -1})",
     "scheduler.waitForInput('ok', 1, {on_timeout: 'fail'})": "scheduler.wait_for_input('ok', 1, on_timeout='fail')",

@@ -13,11 +13,11 @@ from cruft_sched.core.policy import Budgets, Policy
 from cruft_sched.core.sealing import digest
 from cruft_sched.ops.call_tool import gate_of
 from cruft_sched.tools import registry
-from cruft_sched.tools.registry import Call, Tool
+from cruft_sched.tools.tool import Call, Tool, as_json
 from tests.turns.test_both_languages import JS, both, run
 from tests.turns.test_javascript import Result
 
-TOOLS = ["echo", "fail", "slow", "process"]
+TOOLS = ["echo", "fail", "slow"]
 
 JS_TELL = """
 async function tell(...call) {
@@ -111,11 +111,11 @@ def test_arguments_that_the_tool_does_not_take(language: str) -> None:
     [
         ("echo", 'tool "echo" is not allowed by policy'),
         ("shell", 'tool "shell" is not allowed by policy'),
-        ("process", 'tool "process" is not available'),
+        ("npm.metadata", 'tool "npm.metadata" is not available'),
     ],
 )
 def test_a_denial_is_an_error_and_the_turn_goes_on(language: str, name: str, message: str) -> None:
-    answer, ran = told(language, name, {"a": 1}, tools=["process"])
+    answer, ran = told(language, name, {"a": 1}, tools=["npm.metadata"])
     assert answer == ["ToolError", message, "denied", name, None, None]
     assert ran.kinds == ["tool_denial"]
     assert fields(ran, "tool_denial") == {"tool": name, "args": {"a": 1}, "message": message}
@@ -129,7 +129,7 @@ def test_a_job_reaches_only_tools_that_read(language: str, scheduled: bool, monk
 
     def write(call: Call) -> Raw:
         keys.append(call.idempotency_key)
-        return registry.as_json("written")
+        return as_json("written")
 
     monkeypatch.setattr(registry, "catalogue", lambda: {"echo": Tool(run=write, effect="write")})
     ran = calling(
@@ -246,7 +246,7 @@ def test_a_turn_that_is_told_to_stop_gives_its_tool_up(language: str, monkeypatc
     def slow(call: Call) -> Raw:
         performing.append(call)
         call.pause(60_000)
-        return registry.as_json("late")
+        return as_json("late")
 
     def stop() -> Stopped | None:
         return Stopped(reason="cancelled") if performing else None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import click
 
 from cruft_sched.cli import options
 from cruft_sched.cli.app import Command
 from cruft_sched.cli.commands.tick import finish
 from cruft_sched.cli.output import output_option
-
-MAX_STDIN_BYTES = (1 << 20) + 1
 
 
 @click.command("input", cls=Command)
@@ -33,11 +29,7 @@ def command(
     from_stdin = "-"
     if token == answer == from_stdin:
         raise click.UsageError("only one of --token and --json can be read from standard input")
-    given = answer.encode("utf-8", "surrogateescape") if answer != from_stdin else _stdin()
-    word = token if token != from_stdin else _stdin().decode("utf-8", "replace").strip()
+    given = options.bytes_of(answer)
+    word = token if token != from_stdin else options.stdin().decode("utf-8", "replace").strip()
     report = submit_input(options.open_store(store), job_id, word, given, SystemClock(), by=by, defer=defer)
     finish(ctx, report, output)
-
-
-def _stdin() -> bytes:
-    return sys.stdin.buffer.read(MAX_STDIN_BYTES)
